@@ -131,8 +131,8 @@ fn blocks<T: Value, S: Simd>(
         let entries = block.count() / 2;
         let (mut tokens, mut are_scaled) = (tokens.get(..block.total)?.iter(), block.are_scaled);
         for (index, value) in indices.iter_mut().zip(values).take(entries) {
-            let found_index = mixed::next(&mut tokens, &mut are_scaled, &[])?;
-            if found_index >= dim as f64 {
+            let found_index = mixed::next(&mut tokens, &mut are_scaled, &[])? as i64;
+            if found_index >= dim as i64 {
                 return None;
             }
             *index = found_index as i32;

@@ -59,11 +59,11 @@ impl Simd for Avx2 {
     fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
         let Some(wholes) = tokens.wholes() else { return false };
         if tokens.dot == 0 {
-            integers(self, text, tokens, wholes, out);
+            convert::<T, false, false>(self, text, tokens, wholes, out);
         } else if wholes.has_long {
-            decimals::<T, true>(self, text, tokens, wholes, out);
+            convert::<T, true, true>(self, text, tokens, wholes, out);
         } else {
-            decimals::<T, false>(self, text, tokens, wholes, out);
+            convert::<T, true, false>(self, text, tokens, wholes, out);
         }
         true
     }
@@ -78,14 +78,23 @@ impl Simd for Avx2 {
         values: &mut [T; MOST_ENTRIES],
     ) -> bool {
         let Entries { mut colons, mut ends, .. } = entries;
-        for (indices, values) in indices.as_chunks_mut::<4>().0.iter_mut().zip(values.as_chunks_mut::<4>().0)
-        {
+        let (indices, values) = (indices.as_chunks_mut::<4>().0, values.as_chunks_mut::<4>().0);
+        for (indices, values) in indices.iter_mut().zip(values) {
             if ends == 0 {
                 break;
             }
             let count = ends.count_ones();
-            let (index, value) = (four_before(self, text, &mut colons), four_before(self, text, &mut ends));
-            if !store_four_entries(self, spelt(self, index, value), count, limit, indices, values) {
+            let numbers =
+                spelt(self, four_before(self, text, &mut colons), four_before(self, text, &mut ends));
+            store(self, doubles(self, numbers).1, values);
+            // SAFETY: there is a value of `Avx2`; the 16 bytes that are written are those of `indices`.
+            let large = unsafe {
+                let found = _mm256_castsi256_si128(numbers);
+                _mm_storeu_si128(indices.as_mut_ptr().cast(), found);
+                let is_large = _mm_cmpeq_epi32(_mm_max_epu32(found, _mm_set1_epi32(limit as i32)), found);
+                _mm_movemask_ps(_mm_castsi128_ps(is_large)) as u64
+            };
+            if self.lowest(large, count) != 0 {
                 return false;
             }
         }
@@ -104,8 +113,7 @@ impl Simd for Avx2 {
     ) -> bool {
         let Entries { mut colons, mut ends, .. } = entries;
         let count = ends.count_ones();
-        let (index, value) = (four_before(self, text, &mut colons), four_before(self, text, &mut ends));
-        let first = spelt(self, index, value);
+        let first = spelt(self, four_before(self, text, &mut colons), four_before(self, text, &mut ends));
         // SAFETY: there is a value of `Avx2`; the arrays that are read and written have 32 bytes each.
         unsafe {
             let second = if count > 4 {
@@ -121,7 +129,7 @@ impl Simd for Avx2 {
             let found_values = _mm256_and_si256(_mm256_permute2x128_si256::<0x31>(first, second), is_entry);
             let found_values = _mm256_permutevar8x32_epi32(found_values, order);
             _mm256_storeu_si256(indices.as_mut_ptr().cast(), found_indices);
-            store_eight_integers(self, found_values, values);
+            store_integers(self, found_values, 0, values);
             let limits = _mm256_loadu_si256(limits.as_ptr().cast());
             let is_large = _mm256_cmpeq_epi32(_mm256_max_epu32(found_indices, limits), found_indices);
             _mm256_movemask_epi8(is_large) == 0
@@ -129,74 +137,53 @@ impl Simd for Avx2 {
     }
 }
 
-/// Converts tokens without points.
+/// Converts tokens without points, eight at a time; others four at a time, with fractions of up to 8 digits, or less than
+/// [`super::TOO_LONG`] if `LONG`.
 #[inline(always)]
-fn integers<T: Value>(
+fn convert<T: Value, const POINTS: bool, const LONG: bool>(
     simd: Avx2,
     text: Window<'_>,
     tokens: &Tokens,
     wholes: Wholes,
     out: &mut [T; MOST_NUMBERS],
 ) {
-    let Tokens { minus, mut ends, .. } = *tokens;
-    let mut negative = signs(simd, minus, wholes);
-    for out in out.as_chunks_mut::<LANES>().0 {
-        if ends == 0 {
-            break;
-        }
-        let (low, high) = (four_before(simd, text, &mut ends), four_before(simd, text, &mut ends));
-        store_integers(simd, spelt(simd, low, high), negative as u8, out);
-        negative >>= LANES;
-    }
-}
-
-/// Converts tokens with fractions of up to 8 digits, or less than [`super::TOO_LONG`] if `LONG`.
-#[inline(always)]
-fn decimals<T: Value, const LONG: bool>(
-    simd: Avx2,
-    text: Window<'_>,
-    tokens: &Tokens,
-    wholes: Wholes,
-    out: &mut [T; MOST_NUMBERS],
-) {
-    let Tokens { minus, mut ends, .. } = *tokens;
-    let mut negative = signs(simd, minus, wholes);
+    let mut ends = tokens.ends;
     let mut whole_ends = wholes.ends;
+    let mut negative = if tokens.minus == 0 { 0 } else { simd.extract(tokens.minus << 1, wholes.firsts) };
+    if !POINTS {
+        for out in out.as_chunks_mut::<LANES>().0 {
+            if ends == 0 {
+                break;
+            }
+            let numbers = spelt(simd, four_before(simd, text, &mut ends), four_before(simd, text, &mut ends));
+            store_integers(simd, numbers, negative, out);
+            negative >>= LANES;
+        }
+        return;
+    }
     for out in out.as_chunks_mut::<4>().0 {
         if ends == 0 {
             break;
         }
-        let (whole, fraction, divisor);
-        if LONG {
-            (whole, fraction, divisor) = long_parts(simd, text, &mut whole_ends, &mut ends);
+        let divisor = divisors(simd, whole_ends, ends);
+        let (whole, fraction) = if LONG {
+            long_parts(simd, text, &mut whole_ends, &mut ends)
         } else {
-            divisor = divisors(simd, whole_ends, ends);
-            let parts =
-                spelt(simd, four_before(simd, text, &mut whole_ends), four_before(simd, text, &mut ends));
-            (whole, fraction) = doubles(simd, parts);
-        }
-        store_decimals(simd, whole, fraction, divisor, negative, out);
+            let whole = four_before(simd, text, &mut whole_ends);
+            doubles(simd, spelt(simd, whole, four_before(simd, text, &mut ends)))
+        };
+        // SAFETY: there is a value of `Avx2`.
+        let numbers = unsafe { _mm256_add_pd(whole, _mm256_div_pd(fraction, divisor)) };
+        store(simd, signed(simd, numbers, negative), out);
         negative >>= 4;
     }
 }
 
-/// A bit for each token, whether a minus begins it.
-#[inline(always)]
-fn signs(simd: Avx2, minus: u64, wholes: Wholes) -> u64 {
-    if minus == 0 { 0 } else { simd.extract(minus << 1, wholes.firsts) }
-}
-
-/// Four tokens, which are taken off the masks: the digits before the points, those after them, and the divisors of the latter.
+/// Four tokens, which are taken off the masks: the digits before the points, and those after them.
 ///
 /// As `number::run`: 16 digits make an integer, those after them are added one by one.
 #[inline(always)]
-fn long_parts(
-    simd: Avx2,
-    text: Window<'_>,
-    whole_ends: &mut u64,
-    ends: &mut u64,
-) -> (__m256d, __m256d, __m256d) {
-    let divisor = divisors(simd, *whole_ends, *ends);
+fn long_parts(simd: Avx2, text: Window<'_>, whole_ends: &mut u64, ends: &mut u64) -> (__m256d, __m256d) {
     let (mut low, mut high, mut more, mut counts) = ([0; 4], [0; 4], [0; 4], [0; 4]);
     let mut rest = *whole_ends;
     for i in 0..4 {
@@ -230,7 +217,7 @@ fn long_parts(
             counts = _mm256_add_epi64(counts, is_part);
             more = _mm256_srli_epi64::<8>(more);
         }
-        (whole, fraction, divisor)
+        (whole, fraction)
     }
 }
 
@@ -314,104 +301,49 @@ static DIVISORS_AFTER: [f64; 32] = {
     table
 };
 
-/// Stores four numbers from their parts before and after the point, those with a bit in `negative` with a minus.
+/// The numbers, those with a bit in `negative` with a minus, also zeros.
 #[inline(always)]
-fn store_decimals<T: Value>(
-    _: Avx2,
-    whole: __m256d,
-    fraction: __m256d,
-    divisor: __m256d,
-    negative: u64,
-    out: &mut [T; 4],
-) {
-    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx2`. Four values of 4 or 8 bytes are written, as many as `out`
-    // has, and any bits are a value, because a `Value` is `Plain`.
+fn signed(_: Avx2, numbers: __m256d, negative: u64) -> __m256d {
+    // SAFETY: there is a value of `Avx2`.
     unsafe {
-        let number = _mm256_add_pd(whole, _mm256_div_pd(fraction, divisor));
-        let signs =
-            _mm256_sllv_epi64(_mm256_set1_epi64x(negative as i64), _mm256_setr_epi64x(63, 62, 61, 60));
-        let signs = _mm256_and_si256(signs, _mm256_set1_epi64x(i64::MIN));
-        let number = _mm256_xor_pd(number, _mm256_castsi256_pd(signs));
+        let bits = _mm256_set1_epi64x(negative as i64);
+        let signs = _mm256_sllv_epi64(bits, _mm256_setr_epi64x(63, 62, 61, 60));
+        _mm256_xor_pd(numbers, _mm256_and_pd(_mm256_castsi256_pd(signs), _mm256_set1_pd(-0.0)))
+    }
+}
+
+/// Stores four doubles as values.
+#[inline(always)]
+fn store<T: Value>(_: Avx2, numbers: __m256d, out: &mut [T; 4]) {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    // SAFETY: there is a value of `Avx2`. Four values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
+    // value, because a `Value` is `Plain`.
+    unsafe {
         if size_of::<T>() == size_of::<f32>() {
-            _mm_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtpd_ps(number));
+            _mm_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtpd_ps(numbers));
         } else {
-            _mm256_storeu_pd(out.as_mut_ptr().cast(), number);
+            _mm256_storeu_pd(out.as_mut_ptr().cast(), numbers);
         }
     }
 }
 
-/// Stores four indices and four values; whether the first `count` indices are below the limit.
+/// Stores eight integers as values, those with a bit in `negative` with a minus, also zeros. As `f32` directly: pixels by way of doubles
+/// are a tenth slower.
 #[inline(always)]
-fn store_four_entries<T: Value>(
-    _: Avx2,
-    numbers: __m256i,
-    count: u32,
-    limit: u32,
-    indices: &mut [i32; 4],
-    values: &mut [T; 4],
-) -> bool {
-    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx2`. 16 bytes are written to `indices`, and four values of 4 or 8 bytes to `values`, as many as they
-    // have; any bits are a value, because a `Value` is `Plain`.
-    unsafe {
-        let found = _mm256_castsi256_si128(numbers);
-        _mm_storeu_si128(indices.as_mut_ptr().cast(), found);
-        let numbers = _mm256_extracti128_si256::<1>(numbers);
-        if size_of::<T>() == size_of::<f32>() {
-            _mm_storeu_ps(values.as_mut_ptr().cast(), _mm_cvtepi32_ps(numbers));
-        } else {
-            _mm256_storeu_pd(values.as_mut_ptr().cast(), _mm256_cvtepi32_pd(numbers));
+fn store_integers<T: Value>(simd: Avx2, numbers: __m256i, negative: u64, out: &mut [T; LANES]) {
+    if size_of::<T>() == size_of::<f32>() {
+        // SAFETY: there is a value of `Avx2`. Eight values of 4 bytes are written, as many as `out` has, and any bits are a value, because
+        // a `Value` is `Plain`.
+        unsafe {
+            let bits = _mm256_set1_epi32(negative as i32);
+            let signs = _mm256_sllv_epi32(bits, _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24));
+            let signs = _mm256_and_ps(_mm256_castsi256_ps(signs), _mm256_set1_ps(-0.0));
+            _mm256_storeu_ps(out.as_mut_ptr().cast(), _mm256_xor_ps(_mm256_cvtepi32_ps(numbers), signs));
         }
-        let is_large = _mm_cmpeq_epi32(_mm_max_epu32(found, _mm_set1_epi32(limit as i32)), found);
-        let is_large = _mm_movemask_ps(_mm_castsi128_ps(is_large)) as u32;
-        _bzhi_u32(is_large, count) == 0
-    }
-}
-
-/// Stores eight integers as values, those with a bit in `negative` with a minus, also zeros.
-#[inline(always)]
-fn store_integers<T: Value>(_: Avx2, numbers: __m256i, negative: u8, out: &mut [T; LANES]) {
-    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx2`. Eight values of 4 bytes, or two times four of 8 bytes,
-    // are written, as many as `out` has, and any bits are a value, because a `Value` is `Plain`.
-    unsafe {
-        let signs = _mm256_sllv_epi32(
-            _mm256_set1_epi32(negative.into()),
-            _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24),
-        );
-        let signs = _mm256_and_si256(signs, _mm256_set1_epi32(i32::MIN));
-        if size_of::<T>() == size_of::<f32>() {
-            let numbers = _mm256_xor_ps(_mm256_cvtepi32_ps(numbers), _mm256_castsi256_ps(signs));
-            _mm256_storeu_ps(out.as_mut_ptr().cast(), numbers);
-        } else {
-            for (half, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                let (numbers, signs) = match half {
-                    0 => (_mm256_castsi256_si128(numbers), _mm256_castsi256_si128(signs)),
-                    _ => (_mm256_extracti128_si256::<1>(numbers), _mm256_extracti128_si256::<1>(signs)),
-                };
-                let signs = _mm256_slli_epi64::<32>(_mm256_cvtepu32_epi64(signs));
-                let numbers = _mm256_xor_pd(_mm256_cvtepi32_pd(numbers), _mm256_castsi256_pd(signs));
-                _mm256_storeu_pd(out.as_mut_ptr().cast(), numbers);
-            }
-        }
-    }
-}
-
-/// Stores eight integers as values.
-#[inline(always)]
-fn store_eight_integers<T: Value>(_: Avx2, numbers: __m256i, out: &mut [T; LANES]) {
-    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx2`. Eight values of 4 bytes, or two times four of 8 bytes, are written, as many as `out`
-    // has, and any bits are a value, because a `Value` is `Plain`.
-    unsafe {
-        if size_of::<T>() == size_of::<f32>() {
-            _mm256_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtepi32_ps(numbers));
-        } else {
-            let out = out.as_mut_ptr().cast::<f64>();
-            _mm256_storeu_pd(out, _mm256_cvtepi32_pd(_mm256_castsi256_si128(numbers)));
-            _mm256_storeu_pd(out.add(4), _mm256_cvtepi32_pd(_mm256_extracti128_si256::<1>(numbers)));
-        }
+    } else if let [first, second] = out.as_chunks_mut::<4>().0 {
+        let (low, high) = doubles(simd, numbers);
+        store(simd, signed(simd, low, negative), first);
+        store(simd, signed(simd, high, negative >> 4), second);
     }
 }
 
