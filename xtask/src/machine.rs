@@ -2,11 +2,23 @@
 
 use crate::project::Project;
 
-/// The processor's model.
+/// The processor's model, and the largest instruction set that the library uses on it: a virtual machine's model may say neither.
 pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name"));
-    model.map_or("unknown processor", |line| line.trim_start_matches([' ', '\t', ':'])).to_owned()
+    let value = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name));
+        line.map(|line| line.trim_start_matches([' ', '\t', ':']))
+    };
+    let flags = value("flags").unwrap_or_default();
+    let has = |flag: &str| flags.split(' ').any(|other| other == flag);
+    let instructions = if has("avx512_vbmi2") && has("avx512_vnni") {
+        " with AVX-512"
+    } else if has("avx2") {
+        " with AVX2"
+    } else {
+        ""
+    };
+    format!("{}{instructions}", value("model name").unwrap_or("unknown processor"))
 }
 
 /// CPUs that a process may use.
