@@ -1,4 +1,5 @@
-//! Uniform lines: runs of lines with one short entry for each of some sparse streams: `17 |word 12345:1 |tag 12:1`.
+//! Uniform lines: runs of lines with one short entry for each of some sparse streams: `17 |word 12345:1 |tag 12:1`. There may be
+//! comments, whose bytes are taken out of the masks: `17 |word 12345:1 |# cat |tag 12:1 |# N`.
 //!
 //! Read sample by sample, such a line is a chain of small steps, each of which waits for the one before: the id ends, the
 //! name, the index, the value. But the lines of a file look alike, so the last line says where in a block of 64 bytes
@@ -54,9 +55,9 @@ impl Template {
 
     /// Looks at a line that did not fit, and was read in another way.
     ///
-    /// A single line of another form, as the first one of each sequence may be, changes nothing. Each line that is looked at takes from the credit, each line that fits adds to it. Without credit no more is learnt
-    /// in this segment. Lines that look uniform and never fit (`|w 17:0.5 |t 3:1`) are read three times as fast with the credit
-    /// as without it, at 0.6 GB/s instead of 0.2.
+    /// A single line of another form, as the first one of each sequence may be, changes nothing. Each line that is learnt from takes from
+    /// the credit, each line that fits adds to it. Without credit no more is learnt in this segment. Lines that look uniform and never
+    /// fit (`|w 17:0.5 |t 3:1`) are read three times as fast with the credit as without it, at 0.6 GB/s instead of 0.2.
     #[inline(always)]
     pub fn see(&mut self, line: &[u8], streams: &[Stream]) {
         if line.len() <= BLOCK && (self.has_missed || !self.is_known()) {
@@ -178,8 +179,8 @@ struct Lines {
 
 impl Lines {
     /// The whole lines of a block, of which `length` bytes count, and the bytes they take: at most [`LANES`] entries. `None`
-    /// if there are none, or other things in them than an id, names, one entry after each name, and comments after any of these. It is not known yet whether
-    /// names are the right ones, and whether each line has as many entries as it should.
+    /// if there are none, or other things in them than an id, names with one entry each, and single comments after an id or an entry. It
+    /// is not known yet whether names are the right ones, and whether each line has as many entries as it should.
     #[inline(always)]
     fn find<S: Simd>(simd: S, window: Window<'_>, length: usize, entries: usize) -> Option<(Lines, u32)> {
         let classes = simd.classify(window);

@@ -1,7 +1,8 @@
 //! [`Simd`] with AVX2: a block is two registers of 32 bytes, and a comparison of bytes takes two steps to become a mask.
 //!
 //! All numbers are converted in the same way: eight at a time, from the eight bytes before the place where each of them ends
-//! ([`spelt`]).
+//! ([`spelt`]). Where it begins need not be known, which saves a third of the work of finding places: bits are taken off a mask one
+//! by one here. No branch depends on a sign, on a length up to eight digits, or on whether there is a point.
 
 use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Simd, Tokens, Wholes, Window};
 use crate::compact::Value;
@@ -58,12 +59,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
         let Some(wholes) = tokens.wholes() else { return false };
-        if tokens.dot == 0 {
-            convert::<T, false, false>(self, text, tokens, wholes, out);
-        } else if wholes.has_long {
-            convert::<T, true, true>(self, text, tokens, wholes, out);
+        if wholes.has_long {
+            convert::<T, true>(self, text, tokens, wholes, out);
         } else {
-            convert::<T, true, false>(self, text, tokens, wholes, out);
+            convert::<T, false>(self, text, tokens, wholes, out);
         }
         true
     }
@@ -140,7 +139,7 @@ impl Simd for Avx2 {
 /// Converts tokens without points, eight at a time; others four at a time, with fractions of up to 8 digits, or less than
 /// [`super::TOO_LONG`] if `LONG`.
 #[inline(always)]
-fn convert<T: Value, const POINTS: bool, const LONG: bool>(
+fn convert<T: Value, const LONG: bool>(
     simd: Avx2,
     text: Window<'_>,
     tokens: &Tokens,
@@ -150,7 +149,7 @@ fn convert<T: Value, const POINTS: bool, const LONG: bool>(
     let mut ends = tokens.ends;
     let mut whole_ends = wholes.ends;
     let mut negative = if tokens.minus == 0 { 0 } else { simd.extract(tokens.minus << 1, wholes.firsts) };
-    if !POINTS {
+    if !LONG && tokens.dot == 0 {
         for out in out.as_chunks_mut::<LANES>().0 {
             if ends == 0 {
                 break;
@@ -197,14 +196,14 @@ fn long_parts(simd: Avx2, text: Window<'_>, whole_ends: &mut u64, ends: &mut u64
         counts[i] = i64::from(end - stop);
     }
     let whole = four_before(simd, text, whole_ends);
+    let (whole, low) = doubles(simd, spelt(simd, whole, four(simd, low)));
+    let high = four(simd, high);
+    let (high, _) = doubles(simd, spelt(simd, high, high));
+    let (mut more, mut counts) = (four(simd, more), four(simd, counts));
     // SAFETY: there is a value of `Avx2`.
     unsafe {
-        let of = |eights: [i64; 4]| _mm256_setr_epi64x(eights[0], eights[1], eights[2], eights[3]);
-        let (whole, low) = doubles(simd, spelt(simd, whole, of(low)));
-        let (high, _) = doubles(simd, spelt(simd, of(high), of(high)));
         // Only the sum is rounded.
         let mut fraction = _mm256_add_pd(_mm256_mul_pd(high, _mm256_set1_pd(1e8)), low);
-        let (mut more, mut counts) = (of(more), of(counts));
         while _mm256_testz_si256(counts, counts) == 0 {
             let is_part = _mm256_cmpgt_epi64(counts, _mm256_setzero_si256());
             // The lower half of a digit is its value; the bits of 2^52 make a double of it.
@@ -221,16 +220,23 @@ fn long_parts(simd: Avx2, text: Window<'_>, whole_ends: &mut u64, ends: &mut u64
     }
 }
 
-/// The eight bytes before each of the lowest four places, which are taken off the mask; before the block's end for those that are missing.
+/// The eight bytes before each of the lowest four places, which are taken off the mask; before the block's end for those that are
+/// missing.
 #[inline(always)]
-fn four_before(_: Avx2, text: Window<'_>, places: &mut u64) -> __m256i {
+fn four_before(simd: Avx2, text: Window<'_>, places: &mut u64) -> __m256i {
     let mut eights = [0; 4];
     for eight in &mut eights {
         *eight = text.eight_before(places.trailing_zeros()) as i64;
         *places &= places.wrapping_sub(1);
     }
+    four(simd, eights)
+}
+
+/// Four integers as a register.
+#[inline(always)]
+fn four(_: Avx2, [a, b, c, d]: [i64; 4]) -> __m256i {
     // SAFETY: there is a value of `Avx2`.
-    unsafe { _mm256_setr_epi64x(eights[0], eights[1], eights[2], eights[3]) }
+    unsafe { _mm256_setr_epi64x(a, b, c, d) }
 }
 
 /// The numbers that end where these eight times eight bytes end, at most 8 digits of them: those of `a`, then those of `b`.
@@ -289,8 +295,8 @@ fn divisors(_: Avx2, mut whole_ends: u64, mut ends: u64) -> __m256d {
     unsafe { _mm256_setr_pd(divisors[0], divisors[1], divisors[2], divisors[3]) }
 }
 
-/// The divisor for a fraction of `k` digits at `k + 1`. Where a number has no point, its digits are read as those of a fraction as well,
-/// and divided to 0.
+/// The divisor for a fraction of `k` digits at `k + 1`. Where a number has no point, its digits are read as those of a fraction as
+/// well, and divided to 0.
 static DIVISORS_AFTER: [f64; 32] = {
     let mut table = [f64::INFINITY; 32];
     let mut count = 1;
@@ -327,13 +333,13 @@ fn store<T: Value>(_: Avx2, numbers: __m256d, out: &mut [T; 4]) {
     }
 }
 
-/// Stores eight integers as values, those with a bit in `negative` with a minus, also zeros. As `f32` directly: pixels by way of doubles
-/// are a tenth slower.
+/// Stores eight integers as values, those with a bit in `negative` with a minus, also zeros. As `f32` directly: pixels by way of
+/// doubles are a tenth slower.
 #[inline(always)]
 fn store_integers<T: Value>(simd: Avx2, numbers: __m256i, negative: u64, out: &mut [T; LANES]) {
     if size_of::<T>() == size_of::<f32>() {
-        // SAFETY: there is a value of `Avx2`. Eight values of 4 bytes are written, as many as `out` has, and any bits are a value, because
-        // a `Value` is `Plain`.
+        // SAFETY: there is a value of `Avx2`. Eight values of 4 bytes are written, as many as `out` has, and any bits are a value,
+        // because a `Value` is `Plain`.
         unsafe {
             let bits = _mm256_set1_epi32(negative as i32);
             let signs = _mm256_sllv_epi32(bits, _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24));

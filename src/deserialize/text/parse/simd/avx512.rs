@@ -147,7 +147,8 @@ impl Simd for Avx512 {
     }
 }
 
-/// Converts tokens without points and with at most 4 digits: computes the number that ends at each byte, then picks those of the ends.
+/// Converts tokens without points and with at most 4 digits: computes the number that ends at each byte, then picks those of the
+/// ends.
 #[inline(always)]
 fn short_integers<T: Value>(simd: Avx512, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
     let Tokens { digit, minus, ends, .. } = *tokens;

@@ -87,8 +87,8 @@ impl<'a> Window<'a> {
     #[inline(always)]
     pub fn eight_before(self, at: u32) -> u64 {
         const { assert!(LEAD >= 8) };
-        // SAFETY: the place is at most 64, so the bytes begin LEAD - 8 bytes after the window's start or later, and end before its LEAD + 64
-        // bytes do. The read is unaligned.
+        // SAFETY: the place is at most 64, so the bytes begin LEAD - 8 bytes after the window's start or later, and end LEAD + 64 bytes
+        // after it or earlier. The read is unaligned.
         u64::from_le(unsafe {
             self.0.as_ptr().add(LEAD - 8 + at.min(BLOCK as u32) as usize).cast::<u64>().read_unaligned()
         })
@@ -253,7 +253,6 @@ pub trait Simd: InstructionSet {
 
     /// Converts the entries of a block; values lose their signs. Returns whether all indices are below `limit`; if not, or beyond the
     /// entries, what is in `indices` and `values` is not specified.
-    #[inline(always)]
     fn entries<T: Value>(
         self,
         text: Window<'_>,
@@ -261,9 +260,7 @@ pub trait Simd: InstructionSet {
         limit: u32,
         indices: &mut [i32; MOST_ENTRIES],
         values: &mut [T; MOST_ENTRIES],
-    ) -> bool {
-        entries_one_by_one(text, entries, limit, indices, values)
-    }
+    ) -> bool;
 
     /// Converts at most eight entries of a block, whose values have no signs, in another order: entry `order[i]` becomes number `i`, zeros if it is missing.
     /// Returns whether all indices are below their limits.
@@ -288,35 +285,6 @@ pub trait Simd: InstructionSet {
         }
         are_below
     }
-}
-
-/// [`Simd::entries`] one after the other.
-#[inline(always)]
-fn entries_one_by_one<T: Value>(
-    text: Window<'_>,
-    entries: Entries,
-    limit: u32,
-    indices: &mut [i32; MOST_ENTRIES],
-    values: &mut [T; MOST_ENTRIES],
-) -> bool {
-    let Entries { mut starts, mut colons, mut ends } = entries;
-    for (index, value) in indices.iter_mut().zip(values) {
-        if ends == 0 {
-            break;
-        }
-        let (start, colon, end) = (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
-        starts &= starts.wrapping_sub(1);
-        colons &= colons.wrapping_sub(1);
-        ends &= ends - 1;
-        *index = joined(text.eight(start) ^ ZEROS, colon.wrapping_sub(start).min(8)) as i32;
-        let first = colon + 1 + u32::from(text.byte(colon + 1) == b'-');
-        let digits = end.wrapping_sub(first).min(8);
-        *value = T::from_i32(joined(text.eight(first) ^ ZEROS, digits) as i32);
-        if *index as u32 >= limit {
-            return false;
-        }
-    }
-    true
 }
 
 /// The number from place `start` to place `end` of the block: `None` if it is none, or needs a closer look. Takes its point

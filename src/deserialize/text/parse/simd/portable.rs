@@ -1,6 +1,8 @@
 //! [`Simd`] with whole registers of 64 bits as vectors of 8 bytes: for any processor.
 
-use super::{Classes, Simd, Window};
+use super::{Classes, Entries, MOST_ENTRIES, Simd, Window, ZEROS};
+use crate::compact::Value;
+use crate::deserialize::text::parse::number::joined;
 use crate::processor::Portable;
 
 /// The lower seven bits of each byte.
@@ -46,5 +48,35 @@ impl Simd for Portable {
         (0..64).step_by(8).fold(0, |mask, shift| {
             mask | gather(zeros(text.eight(shift) ^ (ONES * u64::from(byte)))) << shift
         })
+    }
+
+    #[inline(always)]
+    fn entries<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        limit: u32,
+        indices: &mut [i32; MOST_ENTRIES],
+        values: &mut [T; MOST_ENTRIES],
+    ) -> bool {
+        let Entries { mut starts, mut colons, mut ends } = entries;
+        for (index, value) in indices.iter_mut().zip(values) {
+            if ends == 0 {
+                break;
+            }
+            let (start, colon, end) =
+                (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
+            starts &= starts.wrapping_sub(1);
+            colons &= colons.wrapping_sub(1);
+            ends &= ends - 1;
+            *index = joined(text.eight(start) ^ ZEROS, colon.wrapping_sub(start).min(8)) as i32;
+            let first = colon + 1 + u32::from(text.byte(colon + 1) == b'-');
+            let digits = end.wrapping_sub(first).min(8);
+            *value = T::from_i32(joined(text.eight(first) ^ ZEROS, digits) as i32);
+            if *index as u32 >= limit {
+                return false;
+            }
+        }
+        true
     }
 }
