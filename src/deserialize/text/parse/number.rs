@@ -283,6 +283,7 @@ pub fn short(text: &[u8], at: usize) -> Option<(f64, usize)> {
         // Without digits this adds 0 / 1.
         number += joined(digits, count) as f64 / DIVISORS.get(count as usize)?;
         end += 1 + count as usize;
+        // Longer fractions are left to `quick`, as exponents are.
         byte = if count == 8 { b'e' } else { *text.get(end)? };
     }
     if byte | 0x20 == b'e' {
