@@ -193,7 +193,7 @@ fn has_five(mask: u64) -> u64 {
     pairs & (pairs << 2) & (mask << 4)
 }
 
-/// Converts tokens with fractions of up to 8 digits, or less than [`TOO_LONG`] if `LONG`.
+/// Converts tokens with fractions of up to 8 digits, or less than [`super::TOO_LONG`] if `LONG`.
 #[inline(always)]
 fn convert<T: Value, const LONG: bool>(
     simd: Avx512,
