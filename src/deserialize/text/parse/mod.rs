@@ -22,7 +22,7 @@
 //! | [`sparse`]: samples of entries `index:value` | the stream's rule; the first entry of a sample is read alone, the others by blocks, unless the stream's last sample had several | counts: 2.4 times as fast with AVX-512, 1.8 times with AVX2 |
 //! | [`uniform_lines`]: runs of lines with one entry for each of some streams, and comments | a template of a line before, which is tried at the start of each line | words: more than 2 times as fast with AVX-512, 1.5 times with AVX2; with comments 1.3 times with AVX2 |
 //!
-//! All shapes end in the same conversions. Numbers that are short or look alike are converted eight or more at a time, where the
+//! All shapes end in the same conversions. Numbers that are short or look alike are converted four or more at a time, where the
 //! instruction set can. All others go through one loop body, [`simd::number`], which takes the numbers off the masks one after
 //! the other. Blocks with exponents, and with entries that are more than whole numbers, go through [`mixed`]; single numbers with many
 //! digits or across a block's end through [`number::quick`]. All of them repeat CNTK's arithmetic, which rounds at each step

@@ -2,7 +2,7 @@
 //! comments, whose bytes are taken out of the masks: `17 |word 12345:1 |# cat |tag 12:1 |# N`.
 //!
 //! Read sample by sample, such a line is a chain of small steps, each of which waits for the one before: the id ends, the
-//! name, the index, the value. But the lines of a file look alike, so the last line says where in a block of 64 bytes
+//! name, the index, the value. But the lines of a file look alike, so a line before says where in a block of 64 bytes
 //! everything has to be. Masks of the block show whether it is there, for all whole lines of the block at once; then indices
 //! and values are converted together as well ([`Simd::entries`]). This more than doubles the speed of such lines with AVX-512
 //! and makes them 1.5 times as fast with AVX2.
