@@ -38,7 +38,7 @@ use checkpoint::{Checkpoint, Facts, Progress};
 use handoff::{HandoffThread, WORTH_A_THREAD};
 use inspect::{EpochStart, Inspection};
 use pipeline::Pipeline;
-use prefetch_batch::{Assembled, PrefetchBatch, next_size};
+use prefetch_batch::{Assembled, BatchSize, PrefetchBatch};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,8 +83,8 @@ pub struct Reader {
     returned: Option<Instant>,
     /// Threads that pack.
     packing_threads: usize,
-    /// Minibatches of the next batch.
-    wanted: usize,
+    /// Of the next batch.
+    size: BatchSize,
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
     process: Process,
@@ -243,7 +243,7 @@ impl Reader {
             is_fetched,
             returned: None,
             packing_threads,
-            wanted: 1,
+            size: BatchSize::FIRST,
             engine: ManuallyDrop::new(Engine {
                 pipeline: Some(pipeline),
                 ahead: None,
@@ -354,7 +354,7 @@ impl Reader {
         let engine = &mut *self.engine;
         if let Some(pipeline) = engine.pipeline.take() {
             let batch = std::mem::take(&mut engine.spare);
-            let mut job = PrefetchJob { pipeline, wanted: self.wanted, batch };
+            let mut job = PrefetchJob { pipeline, wanted: self.size.wanted, batch };
             if is_apart && let Some(thread) = engine.thread() {
                 thread.give(job)?;
             } else {
@@ -388,13 +388,13 @@ impl Reader {
         let is_ahead = match self.prefetch {
             Prefetch::None => false,
             Prefetch::Batch => {
-                self.wanted = next_size(&engine.batch, self.packing_threads);
+                self.size.follow(&engine.batch, self.packing_threads);
                 goes_on && engine.batch.took.min(away) >= WORTH_A_THREAD
             }
             Prefetch::One => goes_on,
         };
         if is_ahead && let Some(thread) = engine.thread() {
-            return thread.give(PrefetchJob { pipeline, wanted: self.wanted, batch: spare });
+            return thread.give(PrefetchJob { pipeline, wanted: self.size.wanted, batch: spare });
         }
         engine.pipeline = Some(pipeline);
         engine.spare = spare;
@@ -543,7 +543,7 @@ impl Reader {
         }
         engine.batch.ready.clear();
         if is_ahead || engine.pipeline.as_ref().is_some_and(|pipeline| pipeline.is_ahead()) {
-            self.wanted = 1;
+            self.size.wanted = 1;
             if self.unsettled == Unsettled::Nothing {
                 self.unsettled = Unsettled::Position;
             }

@@ -69,7 +69,9 @@ impl Fast {
 
     /// The parser for the sequences of one segment.
     pub fn segment(&self) -> FastSegment<'_> {
-        FastSegment { fast: self, template: Template::new(), unknown: None, text_ids: 0 }
+        let count = self.streams.len();
+        let following = (1..count).chain([0, 0]).collect();
+        FastSegment { fast: self, template: Template::new(), following, unknown: None, text_ids: 0 }
     }
 
     /// Whether the lengths of the streams call for no message.
@@ -93,6 +95,8 @@ impl Fast {
 pub struct FastSegment<'a> {
     fast: &'a Fast,
     template: Template,
+    /// The stream that came after each stream when it was last seen, and the first one of the sequence before.
+    following: Vec<usize>,
     /// The names that no stream has, if they are wanted.
     pub unknown: Option<UnknownNames>,
     /// Lines of the sequence that begin with an id that is text.
@@ -162,11 +166,11 @@ fn lines<T: Value, S: Simd>(
     mut at: usize,
     output: &mut Output<T>,
 ) -> Option<()> {
-    let FastSegment { fast, template, unknown, text_ids } = segment;
+    let FastSegment { fast, template, following, unknown, text_ids } = segment;
     let streams = &fast.streams[..];
     let end = at + span.size as usize;
     let mut count = 0;
-    let mut guess = 0;
+    let mut before = streams.len();
     while at < end {
         if S::UNIFORM_LINES && template.is_known() {
             let (after, alike) = uniform_lines::read(simd, text, at, end, template, output)?;
@@ -198,11 +202,13 @@ fn lines<T: Value, S: Simd>(
                     at = skip(simd, text, at, end)?;
                     continue;
                 }
-                let Some((stream, length)) = names::find(streams, text, at, guess) else {
+                let following = following.get_mut(before)?;
+                let Some((stream, length)) = names::find(streams, text, at, *following) else {
                     at = fast.unknown(text, at, end, unknown)?;
                     continue;
                 };
-                guess = if stream + 1 == streams.len() { 0 } else { stream + 1 };
+                *following = stream;
+                before = stream;
                 let (rule, column) = (streams.get(stream)?, output.columns.get_mut(stream)?);
                 at += length;
                 at = if rule.sparse {
