@@ -225,8 +225,11 @@ fn rustdoc(project: &Project) -> Result<Tally> {
 
 /// Cargo's tests. Their number is the one that libtest prints.
 fn rust(project: &Project) -> Result<Tally> {
-    let output = project.cargo("test").args(["--workspace", "--exclude", TOOL]).go()?;
-    Ok(libtest(&output))
+    let library =
+        project.cargo("test").args(["--workspace", "--exclude", TOOL, "--exclude", "xtask"]).go()?;
+    // With what this program was built with.
+    let commands = project.cargo("test").args(["--package", "xtask", "--profile", "tasks"]).go()?;
+    Ok(libtest(&library).and(libtest(&commands)))
 }
 
 /// Sums up what libtest prints at the end of each test program:

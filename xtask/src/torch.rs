@@ -60,7 +60,9 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
             project.run("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")).go()?;
             let pip = |packages: &[&str]| {
                 let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
-                pip.args(["--no-cache-dir", "--disable-pip-version-check"]).args(packages).go()
+                pip.args(["--no-cache-dir", "--no-compile", "--disable-pip-version-check"])
+                    .args(packages)
+                    .go()
             };
             pip(&PACKAGES)?;
             for package in OPTIONAL {

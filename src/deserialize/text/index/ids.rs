@@ -1,6 +1,7 @@
 //! Id mode: lines with the same id that follow each other, and lines without an id after them, are one sequence.
 
 use super::breaks::Breaks;
+use super::known_id::KnownId;
 use super::main_stream::{Needle, Search};
 use super::number::Digits;
 use super::scan::Scanner;
@@ -33,6 +34,8 @@ pub(super) struct IdScanner<'a> {
     /// file's order.
     texts: Vec<u8>,
     text_ends: Vec<usize>,
+    /// The id of the last run, once several lines have it.
+    known: KnownId,
     /// Lines that start in the range.
     lines: u32,
     /// Start of the line whose id is too large.
@@ -74,24 +77,28 @@ impl<'a> IdScanner<'a> {
             keys: Vec::new(),
             texts: Vec::new(),
             text_ends: Vec::new(),
+            known: KnownId::default(),
             lines: 0,
             overflow: None,
             memory: Ok(()),
         }
     }
 
-    /// A line begins with a numeric id.
+    /// A line begins with a numeric id. Whether it is that of the last run.
     #[inline]
-    fn enter_key(&mut self, key: SequenceKey, start: u32) {
-        if self.keys.last() != Some(&key) {
-            let entered = room::push(&mut self.keys, key, room::INDEX).and_then(|()| self.begin_run(start));
-            self.note(entered);
+    fn enter_key(&mut self, key: SequenceKey, start: u32) -> bool {
+        if self.keys.last() == Some(&key) {
+            return true;
         }
+        let entered = room::push(&mut self.keys, key, room::INDEX).and_then(|()| self.begin_run(start));
+        self.note(entered);
+        false
     }
 
     /// Begins a run of lines without samples.
     #[inline]
     fn begin_run(&mut self, start: u32) -> Result<()> {
+        self.known = KnownId::default();
         room::push(&mut self.starts, start, room::INDEX)?;
         room::push(&mut self.samples, 0, room::INDEX)
     }
@@ -104,18 +111,28 @@ impl<'a> IdScanner<'a> {
         }
     }
 
-    /// A line begins with a textual id.
-    fn enter_text(&mut self, text: &[u8], start: u32) {
+    /// A line begins with a textual id. Whether it is that of the last run.
+    fn enter_text(&mut self, text: &[u8], start: u32) -> bool {
         if self.corpus.is_hashed() {
             // A hash takes no memory, and every text has one.
             let hash = self.corpus.number_of(text).ok().flatten().unwrap_or_default();
             return self.enter_key(hash, start);
         }
-        if self.last_text() != Some(text) {
-            let entered = room::extend(&mut self.texts, text, room::KEYS)
-                .and_then(|()| room::push(&mut self.text_ends, self.texts.len(), room::KEYS))
-                .and_then(|()| self.begin_run(start));
-            self.note(entered);
+        if self.last_text() == Some(text) {
+            return true;
+        }
+        let entered = room::extend(&mut self.texts, text, room::KEYS)
+            .and_then(|()| room::push(&mut self.text_ends, self.texts.len(), room::KEYS))
+            .and_then(|()| self.begin_run(start));
+        self.note(entered);
+        false
+    }
+
+    /// A line begins with the id of the last run, which is its first `len` bytes. It is learnt where more lines with it are likely.
+    #[inline]
+    fn learn_id(&mut self, line: &[u8], len: usize) {
+        if self.samples.last().is_some_and(|&samples| samples > 1) {
+            self.known = KnownId::new(line, len);
         }
     }
 
@@ -140,18 +157,19 @@ impl<'a> IdScanner<'a> {
     #[inline]
     fn read_id(&mut self, block: &[u8], from: usize, start: u32) -> Option<usize> {
         let rest = &block[from..];
+        // Most lines have the id of the line before.
+        if let Some(len) = self.known.find(rest) {
+            return Some(from + len);
+        }
         if !self.corpus.is_numeric() {
-            // Most lines have the id of the line before.
-            if let Some(last) = self.last_text()
-                && let Some(&[next, ..]) = rest.strip_prefix(last)
-                && is_space(next)
-            {
-                return Some(from + last.len());
-            }
             let len = rest.iter().position(|&byte| is_space(byte));
             match len {
                 Some(0) => {}
-                Some(len) => self.enter_text(&rest[..len], start),
+                Some(len) => {
+                    if self.enter_text(&rest[..len], start) {
+                        self.learn_id(rest, len);
+                    }
+                }
                 None => {
                     let text = room::copy(rest, room::KEYS);
                     let kept = text.map(|text| self.state = State::Text { text, start });
@@ -170,8 +188,8 @@ impl<'a> IdScanner<'a> {
                 None
             }
             Digits { value: Some(value), len } => {
-                if len > 0 {
-                    self.enter_key(value, start);
+                if len > 0 && self.enter_key(value, start) {
+                    self.learn_id(rest, len);
                 }
                 Some(from + len)
             }
@@ -269,6 +287,7 @@ impl Scanner for IdScanner<'_> {
         self.keys.clear();
         self.texts.clear();
         self.text_ends.clear();
+        self.known = KnownId::default();
         self.lines = 0;
         self.overflow = None;
         self.memory = Ok(());

@@ -20,6 +20,7 @@ mod incremental_tests;
 mod indexer;
 mod kept;
 mod keys;
+mod known_id;
 mod lines;
 mod lookup;
 mod main_stream;

@@ -24,21 +24,23 @@ impl Digits {
     /// Reads the digits at the start of `text`.
     #[inline]
     pub fn read(text: &[u8]) -> Digits {
-        // Short ids, the usual case: all digits are in the first eight bytes. The lowest byte that is no digit ends the
-        // number; it and the bytes after it are shifted out, and zeros come in at the front.
-        if let Some(word) = text.first_chunk::<8>() {
-            let word = u64::from_le_bytes(*word);
-            let low = word ^ 0x3030_3030_3030_3030;
-            let others = (low.wrapping_add(0x0606_0606_0606_0606) | low) & 0xf0f0_f0f0_f0f0_f0f0;
-            if others != 0 {
-                let len = others.trailing_zeros() as usize / 8;
-                if len == 0 {
-                    return Digits { value: Some(0), len };
+        // Short ids, the usual case: all digits are in the first eight bytes.
+        match first_eight(text) {
+            Some((value, len)) if len < 8 => Digits { value: Some(value), len },
+            Some((first, _)) => {
+                // Sixteen digits do not overflow.
+                let (value, len) = match first_eight(&text[8..]) {
+                    Some((second, len)) => (first * 10u64.pow(len as u32) + second, 8 + len),
+                    None => (first, 8),
+                };
+                if len % 8 != 0 {
+                    return Digits { value: Some(value), len };
                 }
-                return Digits { value: Some(eight(low << (64 - 8 * len))), len };
+                let Digits { value, len: more } = Self::go_on(value, &text[len..]);
+                Digits { value, len: len + more }
             }
+            None => Self::go_on(0, text),
         }
-        Self::go_on(0, text)
     }
 
     /// Reads the digits at the start of `text`, after others that gave `value`.
@@ -61,6 +63,19 @@ impl Digits {
 pub(super) fn step(value: u64, digit: u8) -> Option<u64> {
     let next = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
     (next >= value).then_some(next)
+}
+
+/// The number that the digits of the first eight bytes are, and how many there are; `None` if there are fewer bytes.
+///
+/// The lowest byte that is no digit ends the number; it and the bytes after it are shifted out, and zeros come in at the front.
+#[inline]
+fn first_eight(text: &[u8]) -> Option<(u64, usize)> {
+    let low = u64::from_le_bytes(*text.first_chunk()?) ^ 0x3030_3030_3030_3030;
+    let others = (low.wrapping_add(0x0606_0606_0606_0606) | low) & 0xf0f0_f0f0_f0f0_f0f0;
+    match others.trailing_zeros() as usize / 8 {
+        0 => Some((0, 0)),
+        len => Some((eight(low << (64 - 8 * len)), len)),
+    }
 }
 
 /// The number of eight digits 0..=9, the first in the lowest byte: pairs, then fours, then all.

@@ -150,6 +150,8 @@ pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
         2 => "\n[ab]{1,3}",
         1 => "\n[0-9]{1,3} \\|x 1",
         1 => Just("\n12345678|x\n1234567 |x".to_owned()),
+        2 => "\n12345678901234567[12]{1,2} \\|x",
+        1 => "(\n1[12]? \\|x 1 2 3 4 5 6 7 8 9 10){1,4}",
         1 => Just("\u{0}".to_owned()),
         1 => Just("\u{7f}é".to_owned()),
     ];
@@ -209,8 +211,8 @@ proptest! {
         file in text(),
         main_stream in prop_oneof![Just(None), Just(Some("x")), Just(Some("xx")), Just(Some("x|"))],
         skip_ids in prop::bool::weighted(0.2),
-        range in 1u64..60,
-        block in 1usize..30,
+        range in prop_oneof![3 => 1u64..60, 1 => 60u64..600],
+        block in prop_oneof![3 => 1usize..30, 1 => 30usize..300],
         tail in 1usize..8,
         limit in prop_oneof![1u64..60, Just(u64::MAX)],
     ) {
