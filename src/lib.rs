@@ -122,6 +122,7 @@ pub mod corpus;
 mod delivery;
 #[doc(hidden)]
 pub mod deserialize;
+mod digits;
 #[doc(hidden)]
 pub mod error;
 mod exit;

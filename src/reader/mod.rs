@@ -83,7 +83,7 @@ pub struct Reader {
     returned: Option<Instant>,
     /// Threads that pack.
     packing_threads: usize,
-    /// Of the next batch.
+    /// How many minibatches the next batch has.
     size: BatchSize,
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,

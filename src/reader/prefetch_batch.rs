@@ -54,6 +54,7 @@ impl PrefetchBatch {
 pub(super) struct BatchSize {
     /// Bytes of a minibatch, as they are expected.
     each: usize,
+    /// Minibatches of the next batch.
     pub wanted: usize,
 }
 

@@ -227,7 +227,7 @@ fn rustdoc(project: &Project) -> Result<Tally> {
 fn rust(project: &Project) -> Result<Tally> {
     let library =
         project.cargo("test").args(["--workspace", "--exclude", TOOL, "--exclude", "xtask"]).go()?;
-    // With what this program was built with.
+    // In the profile of the command that runs, whose dependencies are compiled already.
     let commands = project.cargo("test").args(["--package", "xtask", "--profile", "tasks"]).go()?;
     Ok(libtest(&library).and(libtest(&commands)))
 }

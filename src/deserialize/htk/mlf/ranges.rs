@@ -6,6 +6,7 @@
 
 use super::states::StateList;
 use crate::config::options::MlfOptions;
+use crate::digits::up_to_eight;
 use std::borrow::Cow;
 
 /// Units of 100 ns in a frame.
@@ -207,7 +208,7 @@ fn usual_bounds(text: &[u8], at: usize) -> Option<(u64, u64, usize)> {
 /// A number of one to 15 digits that begins at `at`, and where the column begins that a blank divides from it.
 #[inline]
 fn usual_number(text: &[u8], at: usize) -> Option<(u64, usize)> {
-    let (mut number, count) = up_to_eight_digits(text.get(at..)?.first_chunk()?);
+    let (mut number, count) = up_to_eight(text.get(at..)?)?;
     let mut end = at + count;
     while count == 8 && text.get(end)?.is_ascii_digit() {
         number = number * 10 + u64::from(text[end] - b'0');
@@ -217,21 +218,6 @@ fn usual_number(text: &[u8], at: usize) -> Option<(u64, usize)> {
         }
     }
     (count > 0 && text[end] == b' ').then_some((number, end + 1))
-}
-
-/// The number that the digits at the beginning of eight bytes make, and how many they are.
-#[inline]
-fn up_to_eight_digits(text: &[u8; 8]) -> (u64, usize) {
-    // Each byte's difference from '0' is below 10 if it is a digit. Adding 0x76 to a greater one sets its top bit, or it has that
-    // already. A carry only reaches bytes after the first one that is no digit.
-    let digits = u64::from_le_bytes(*text) ^ 0x3030_3030_3030_3030;
-    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
-    let count = others.trailing_zeros() as usize / 8;
-    // The digits move to the end, after zeros. Then neighbours are put together: to two digits, to four, to eight.
-    let eight = if count == 0 { 0 } else { digits << (64 - 8 * count) };
-    let two = (eight * 10).wrapping_add(eight >> 8) & 0x00ff_00ff_00ff_00ff;
-    let four = (two * 100 + (two >> 16)) & 0x0000_ffff_0000_ffff;
-    ((four * 10_000 + (four >> 32)) & 0xffff_ffff, count)
 }
 
 /// The number that begins the first column, and the other columns.

@@ -162,6 +162,13 @@ impl<'a> IdScanner<'a> {
             return Some(from + len);
         }
         if !self.corpus.is_numeric() {
+            // A text that is kept is known at any length.
+            if let Some(last) = self.last_text()
+                && let Some(&[next, ..]) = rest.strip_prefix(last)
+                && is_space(next)
+            {
+                return Some(from + last.len());
+            }
             let len = rest.iter().position(|&byte| is_space(byte));
             match len {
                 Some(0) => {}

@@ -4,6 +4,7 @@
 //! (30000000000000000000 becomes 11553255926290448384); they pass here too.
 
 use crate::Error;
+use crate::digits::up_to_eight;
 
 /// The digits at the start of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +26,11 @@ impl Digits {
     #[inline]
     pub fn read(text: &[u8]) -> Digits {
         // Short ids, the usual case: all digits are in the first eight bytes.
-        match first_eight(text) {
+        match up_to_eight(text) {
             Some((value, len)) if len < 8 => Digits { value: Some(value), len },
             Some((first, _)) => {
                 // Sixteen digits do not overflow.
-                let (value, len) = match first_eight(&text[8..]) {
+                let (value, len) = match up_to_eight(&text[8..]) {
                     Some((second, len)) => (first * 10u64.pow(len as u32) + second, 8 + len),
                     None => (first, 8),
                 };
@@ -63,27 +64,6 @@ impl Digits {
 pub(super) fn step(value: u64, digit: u8) -> Option<u64> {
     let next = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
     (next >= value).then_some(next)
-}
-
-/// The number that the digits of the first eight bytes are, and how many there are; `None` if there are fewer bytes.
-///
-/// The lowest byte that is no digit ends the number; it and the bytes after it are shifted out, and zeros come in at the front.
-#[inline]
-fn first_eight(text: &[u8]) -> Option<(u64, usize)> {
-    let low = u64::from_le_bytes(*text.first_chunk()?) ^ 0x3030_3030_3030_3030;
-    let others = (low.wrapping_add(0x0606_0606_0606_0606) | low) & 0xf0f0_f0f0_f0f0_f0f0;
-    match others.trailing_zeros() as usize / 8 {
-        0 => Some((0, 0)),
-        len => Some((eight(low << (64 - 8 * len)), len)),
-    }
-}
-
-/// The number of eight digits 0..=9, the first in the lowest byte: pairs, then fours, then all.
-#[inline]
-fn eight(digits: u64) -> u64 {
-    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
-    fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 
 use super::collect::UnknownNames;
 use super::names::{self, Stream};
-use super::number::{leading_digits, load8};
 use super::output::{Column, Output};
 use super::report::Report;
 use super::rules::{Rules, ends_name, is_non_printable};
@@ -18,6 +17,7 @@ use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
 use crate::compact::Value;
 use crate::deserialize::text::index::SequenceSpan;
+use crate::digits::{leading_digits, load8};
 use crate::log::Level;
 use crate::processor::{Processor, dispatch};
 
@@ -202,12 +202,12 @@ fn lines<T: Value, S: Simd>(
                     at = skip(simd, text, at, end)?;
                     continue;
                 }
-                let following = following.get_mut(before)?;
-                let Some((stream, length)) = names::find(streams, text, at, *following) else {
+                let guess = following.get_mut(before)?;
+                let Some((stream, length)) = names::find(streams, text, at, *guess) else {
                     at = fast.unknown(text, at, end, unknown)?;
                     continue;
                 };
-                *following = stream;
+                *guess = stream;
                 before = stream;
                 let (rule, column) = (streams.get(stream)?, output.columns.get_mut(stream)?);
                 at += length;

@@ -5,6 +5,7 @@
 //! to be repeated to the bit needs the same steps, so no library routine can stand in. [`read`] walks the digits one
 //! by one and explains every failure; [`quick`] gives the same bits from integer registers.
 
+use crate::digits::{joined, leading_digits, load8};
 use std::sync::LazyLock;
 
 /// Why a text is no number.
@@ -159,40 +160,6 @@ pub const DIVISORS: [f64; LONGEST_RUN + 1] = {
     }
     table
 };
-
-/// The eight bytes of the text that begin at byte `at`, the first one lowest; `None` if the text has fewer.
-#[inline(always)]
-pub fn load8(text: &[u8], at: usize) -> Option<u64> {
-    text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-/// The number of digits with which `text` (eight bytes, the first one lowest) begins, and `text` with
-/// `'0'` taken out of each byte by exclusive or, so that a digit's byte is its value.
-///
-/// A byte was a digit if it is now below 10: then adding 0x76 leaves its top bit clear. A byte of 0x8a or more carries into
-/// the byte above it, but that spoils only bytes after the first one that is no digit, and these do not count.
-#[inline(always)]
-pub fn leading_digits(text: u64) -> (u32, u64) {
-    let digits = text ^ 0x3030_3030_3030_3030;
-    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
-    (others.trailing_zeros() >> 3, digits)
-}
-
-/// The number that the first `count` (0 to 8) bytes of `digits` spell.
-///
-/// Shifting puts the digits at the top with zeros before them, as if the number were written with eight digits. Then
-/// neighbours are joined to four numbers of two digits, two of four, and one of eight. That takes three multiplications and
-/// no branch for any length.
-#[inline(always)]
-pub fn joined(digits: u64, count: u32) -> u64 {
-    // Two shifts, because one shift by 64 bits is not allowed.
-    let half = 32 - 4 * count;
-    let digits = (digits << half) << half;
-    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
-    let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
-    let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
-    low.wrapping_add(high) >> 32
-}
 
 /// A run of digits as the double that [`digits`] makes of it, and the number of digits. `None` if the text is too
 /// short to find the end of the run: it is read eight bytes at a time.

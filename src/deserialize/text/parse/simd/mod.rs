@@ -18,8 +18,9 @@ mod portable;
 #[cfg(test)]
 mod tests;
 
-use super::number::{DIVISORS, joined, quick};
+use super::number::{DIVISORS, quick};
 use crate::compact::Value;
+use crate::digits::{ZEROS, joined};
 use crate::processor::InstructionSet;
 
 /// Bytes of a block: one for each bit of a mask.
@@ -43,9 +44,6 @@ pub const MOST_ENTRIES: usize = BLOCK / 4;
 
 /// Numbers that are converted together.
 pub const LANES: usize = 8;
-
-/// Eight times `0`.
-pub const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// A block of 64 bytes of text, the [`LEAD`] bytes before and the [`TAIL`] bytes after it.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! [`Simd`] with whole registers of 64 bits as vectors of 8 bytes: for any processor.
 
-use super::{Classes, Entries, MOST_ENTRIES, Simd, Window, ZEROS};
+use super::{Classes, Entries, MOST_ENTRIES, Simd, Window};
 use crate::compact::Value;
-use crate::deserialize::text::parse::number::joined;
+use crate::digits::{ZEROS, joined};
 use crate::processor::Portable;
 
 /// The lower seven bits of each byte.
