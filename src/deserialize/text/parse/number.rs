@@ -140,6 +140,17 @@ pub static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
     (-limit..=limit).map(|exponent| power_of_ten(f64::from(std::hint::black_box(exponent)))).collect()
 });
 
+/// [`usual_powers`] covers exponents from minus this to plus this. A product of them and of eight digits is finite and not 0, unless
+/// the digits are.
+pub const USUAL_EXPONENT: i32 = 300;
+
+/// `power_of_ten(-300 ..= 300)`.
+#[inline(always)]
+pub fn usual_powers() -> &'static [f64] {
+    let beyond = LARGEST_EXPONENT - USUAL_EXPONENT as usize;
+    POWERS.get(beyond..=2 * LARGEST_EXPONENT - beyond).unwrap_or_default()
+}
+
 /// The element of [`POWERS`] for a whole number as the exponent, if there is one: whatever is beyond the table, however large, has a
 /// place beyond its end.
 #[inline(always)]

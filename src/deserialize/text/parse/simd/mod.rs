@@ -144,6 +144,17 @@ struct Wholes {
 }
 
 impl Tokens {
+    /// The first digits of the tokens. `None` if one of them has more than eight bytes without its sign, or two points.
+    #[inline(always)]
+    fn firsts_if_short(&self) -> Option<u64> {
+        let Tokens { digit, dot, .. } = *self;
+        let token = digit | dot;
+        let firsts = token & !(token << 1);
+        // A point ends the digits with which its token begins.
+        let wrong = (dot & !run_ends(digit, firsts)) | long_runs(token);
+        (wrong == 0).then_some(firsts)
+    }
+
     /// The digits before the points. `None` if a token has more than 8 of them, or [`TOO_LONG`] after its point, or two points.
     #[inline(always)]
     fn wholes(&self) -> Option<Wholes> {
@@ -182,6 +193,20 @@ pub struct SignedEntries {
     pub entries: Entries,
     /// A bit for each entry.
     pub negative: u64,
+}
+
+/// Numbers of a block that are multiplied by powers of ten: `-2.5e-3`. None has more than eight bytes between its sign and its letter. Each
+/// mask has one bit for each number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scaled {
+    /// The letters, which end the numbers.
+    pub letters: u64,
+    /// The bytes after the powers.
+    pub ends: u64,
+    /// The numbers that are negative, the first one lowest.
+    pub negative: u64,
+    /// Those whose powers have a minus.
+    pub negative_powers: u64,
 }
 
 /// What follows each of up to eight places of a text.
@@ -260,6 +285,50 @@ pub trait Simd: InstructionSet {
         values: &mut [T; MOST_ENTRIES],
     ) -> bool;
 
+    /// [`Simd::entries`] for values with points, of at most eight bytes each; `None` if this instruction set has no way of its own
+    /// for values of this type.
+    #[inline(always)]
+    fn decimal_entries<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        limit: u32,
+        indices: &mut [i32; MOST_ENTRIES],
+        values: &mut [T; MOST_ENTRIES],
+    ) -> Option<bool> {
+        let _ = (text, entries, limit, indices, values);
+        None
+    }
+
+    /// Converts numbers to the first values of `out`. Returns false if this instruction set has no way of its own for values of this type,
+    /// or if a number needs a closer look; then what is in `out` is not specified.
+    #[inline(always)]
+    fn scaled_numbers<T: Value>(
+        self,
+        text: Window<'_>,
+        numbers: &Scaled,
+        out: &mut [T; MOST_ENTRIES],
+    ) -> bool {
+        let _ = (text, numbers, out);
+        false
+    }
+
+    /// Converts entries whose values are these numbers and whose indices end at `colons`: whether all indices are below `limit`, or `None` as
+    /// [`Simd::scaled_numbers`] returns false.
+    #[inline(always)]
+    fn scaled_entries<T: Value>(
+        self,
+        text: Window<'_>,
+        colons: u64,
+        numbers: &Scaled,
+        limit: u32,
+        indices: &mut [i32; MOST_ENTRIES],
+        values: &mut [T; MOST_ENTRIES],
+    ) -> Option<bool> {
+        let _ = (text, colons, numbers, limit, indices, values);
+        None
+    }
+
     /// Converts at most eight entries of a block, whose values have no signs, in another order: entry `order[i]` becomes number `i`, zeros if it is missing.
     /// Returns whether all indices are below their limits.
     #[inline(always)]
@@ -327,21 +396,23 @@ fn long(text: Window<'_>, start: u32, end: u32) -> Option<f64> {
 }
 
 impl SignedEntries {
-    /// The entries of a block in which there is nothing but digits, minus signs, colons and white space. An entry that the block's end
-    /// cuts off may have no value or no end; its bits are left out of `ends`. `None` if these are no entries, or if a number
-    /// has more than 8 digits.
+    /// The entries of a block in which there is nothing but digits, points, minus signs, colons and white space. An entry that the block's
+    /// end cuts off may have no value or no end; its bits are left out of `ends`. `None` if these are no entries, or if a number has more
+    /// than 8 digits, its point being one of them.
     #[inline(always)]
-    pub fn of<S: Simd>(simd: S, digit: u64, minus: u64, colons: u64) -> Option<SignedEntries> {
-        let runs = digit & !(digit << 1);
+    pub fn of<S: Simd>(simd: S, digit: u64, dot: u64, minus: u64, colons: u64) -> Option<SignedEntries> {
+        let part = digit | dot;
+        let runs = part & !(part << 1);
         let values = runs & ((colons | minus) << 1);
         let starts = runs & !values;
         let index_ends = run_ends(digit, starts);
-        let ends = run_ends(digit, values);
+        let ends = run_ends(part, values);
         let wrong = (index_ends ^ colons)
             | ((colons << 1) & !(digit | minus))
             | (minus & !(colons << 1))
             | ((minus << 1) & !digit)
-            | long_runs(digit);
+            | (dot & !run_ends(digit, values))
+            | long_runs(part);
         let entries = Entries { starts, colons, ends };
         (wrong == 0).then(|| SignedEntries { entries, negative: simd.extract(minus << 1, values) })
     }
