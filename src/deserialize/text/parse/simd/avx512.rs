@@ -7,7 +7,9 @@
 //! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
 //! its own is compiled without AVX-512, and each instruction becomes a call.
 
-use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Simd, Tokens, Wholes, Window};
+use super::{
+    Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Simd, Tokens, Wholes, Window, has_five,
+};
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::DIVISORS;
 use crate::processor::Avx512;
@@ -184,13 +186,6 @@ fn short_integers<T: Value>(simd: Avx512, text: Window<'_>, tokens: &Tokens, out
             negative >>= 16;
         }
     }
-}
-
-/// Not 0 if one of the runs of ones has more than 4.
-#[inline(always)]
-fn has_five(mask: u64) -> u64 {
-    let pairs = mask & (mask << 1);
-    pairs & (pairs << 2) & (mask << 4)
 }
 
 /// Converts tokens with fractions of up to 8 digits, or less than [`super::TOO_LONG`] if `LONG`.

@@ -81,6 +81,12 @@ impl<'a> Window<'a> {
         })
     }
 
+    /// The four bytes before place `at` of the block, 64 at most, the first one lowest.
+    #[inline(always)]
+    pub fn four_before(self, at: u32) -> u32 {
+        (self.eight_before(at) >> 32) as u32
+    }
+
     /// The eight bytes before place `at` of the block, 64 at most, the first one lowest.
     #[inline(always)]
     pub fn eight_before(self, at: u32) -> u64 {
@@ -423,6 +429,13 @@ impl SignedEntries {
 #[inline(always)]
 pub fn run_ends(runs: u64, firsts: u64) -> u64 {
     runs.wrapping_add(firsts) & !runs
+}
+
+/// Not 0 if one of the runs of ones has more than 4.
+#[inline(always)]
+pub fn has_five(mask: u64) -> u64 {
+    let pairs = mask & (mask << 1);
+    pairs & (pairs << 2) & (mask << 4)
 }
 
 /// Not 0 if one of the runs of ones has more than 8.
