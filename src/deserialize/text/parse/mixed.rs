@@ -46,8 +46,9 @@ struct Found {
     powers: u64,
 }
 
-/// Reads what is complete in a block into the first of `out`. The block begins where a number or white space may begin. The inner result is
-/// `None` if nothing is complete, or if anything is unusual in the text; the outer one if a number is.
+/// Reads what is complete in a block into the first of `out`. The block begins where a number or white space may begin. `Some(None)` if
+/// nothing is complete, or if the text is none of these notations: another way has to read it. `None` if a number is unusual: the whole
+/// sequence is for the exact parser.
 #[inline(always)]
 pub fn numbers<T: Value, S: Simd>(
     simd: S,
@@ -63,8 +64,9 @@ pub fn numbers<T: Value, S: Simd>(
         return Some(Some(found.block(count)));
     }
     let mut tokens = [0.0; MOST_NUMBERS];
-    let (mut tokens, mut are_scaled) = (found.convert(simd, window, &mut tokens)?, found.are_scaled(simd));
-    let powers = found.usual_powers();
+    let Some(mut tokens) = found.convert(simd, window, &mut tokens) else { return Some(None) };
+    let mut are_scaled = found.are_scaled(simd);
+    let powers = found.table();
     for out in out.iter_mut().take(count as usize) {
         *out = T::from_f64(next(&mut tokens, &mut are_scaled, powers)?);
     }
@@ -90,8 +92,9 @@ pub fn entries<T: Value, S: Simd>(
         return are_below.then_some(Some(found.block(count)));
     }
     let mut tokens = [0.0; MOST_NUMBERS];
-    let (mut tokens, mut are_scaled) = (found.convert(simd, window, &mut tokens)?, found.are_scaled(simd));
-    let powers = found.usual_powers();
+    let Some(mut tokens) = found.convert(simd, window, &mut tokens) else { return Some(None) };
+    let mut are_scaled = found.are_scaled(simd);
+    let powers = found.table();
     for (index, value) in indices.iter_mut().zip(values).take(count as usize) {
         let found_index = next(&mut tokens, &mut are_scaled, &[])? as i64;
         if found_index >= dim as i64 {
@@ -117,7 +120,7 @@ fn next(tokens: &mut Iter<'_, f64>, are_scaled: &mut u64, powers: &[f64]) -> Opt
 }
 
 impl Found {
-    /// Converts all tokens.
+    /// Converts all tokens; `None` if one of them is too long for a window, or no number.
     #[inline(always)]
     fn convert<'a, S: Simd>(
         &self,
@@ -137,9 +140,9 @@ impl Found {
         simd.extract(self.letter, self.tokens.ends)
     }
 
-    /// All powers, if there are any in the block.
+    /// The table of powers; empty if the block has none, so that nobody waits for the table.
     #[inline(always)]
-    fn usual_powers(&self) -> &'static [f64] {
+    fn table(&self) -> &'static [f64] {
         if self.letter == 0 { &[] } else { &POWERS }
     }
 

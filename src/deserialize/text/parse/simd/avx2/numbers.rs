@@ -58,8 +58,9 @@ pub fn convert<T: Value, const LONG: bool>(
 ///
 /// Seven digits with a point among them are one whole number below 2^24, which an `f32` holds as exactly as the power of ten that it is
 /// divided by. So the quotient is the `f32` nearest to what is written. CNTK adds two doubles instead, each at most 2^-53 off, and
-/// takes the `f32` nearest to their sum. Both are the same: a number with at most 6 decimals is no tie of two `f32`, which has 25
-/// significant bits and with them more digits, and differs from a tie by more than 2^-46 of it.
+/// takes the `f32` nearest to their sum. Both are the same, unless a tie of two `f32` is between the sum and what is written, or one of
+/// them. But a tie has 25 significant bits: with k decimals it is a multiple of 5^k that is greater than 2^24 * 5^k, eight digits; and a
+/// number with at most 6 decimals that is no tie is more than 2^-46 of it away from one. A test tries all numbers.
 #[inline(always)]
 pub fn short_floats<const POINTS: bool, T: Value>(
     simd: Avx2,
