@@ -155,7 +155,10 @@ impl Found {
         let firsts = part & !(part << 1) & !self.powers & may_begin;
         // A point ends the digits with which its number begins.
         let wrong = long_runs(part) | (dot & !run_ends(digit, firsts));
-        (wrong == 0).then(|| Scaled {
+        if wrong != 0 {
+            return None;
+        }
+        Some(Scaled {
             letters: self.letter,
             ends: ends & !(self.letter | self.colon),
             negative: simd.extract(minus << 1, firsts),

@@ -24,9 +24,9 @@
 //!
 //! All shapes end in the same conversions. Numbers that are short or look alike are converted four or more at a time, where the
 //! instruction set can. All others go through one loop body, [`simd::number`], which takes the numbers off the masks one after
-//! the other. Blocks with exponents, and with entries that are more than whole numbers, go through [`mixed`]; single numbers with many
-//! digits or across a block's end through [`number::quick`]. All of them repeat CNTK's arithmetic, which rounds at each step
-//! ([`number`]).
+//! the other. Blocks with exponents go through [`mixed`], and so do entries that are more than whole numbers where the instruction set has no
+//! way for them; single numbers with many digits or across a block's end go through [`number::quick`]. All of them give the bits of CNTK's
+//! arithmetic, which rounds at each step ([`number`]): by the same steps, or by fewer where these give the same `f32`.
 //!
 //! # Three instruction sets
 //!

@@ -105,8 +105,10 @@ impl Simd for Avx2 {
         indices: &mut [i32; MOST_ENTRIES],
         values: &mut [T; MOST_ENTRIES],
     ) -> Option<bool> {
-        (size_of::<T>() == size_of::<f32>())
-            .then(|| convert_entries::<T, true>(self, text, entries, limit, indices, values))
+        if size_of::<T>() != size_of::<f32>() {
+            return None;
+        }
+        Some(convert_entries::<T, true>(self, text, entries, limit, indices, values))
     }
 
     #[inline(always)]
