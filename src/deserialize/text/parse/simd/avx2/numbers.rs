@@ -13,7 +13,7 @@ use crate::processor::Avx2;
 use std::arch::x86_64::*;
 
 /// Converts tokens without points, eight at a time; others four at a time, with fractions of up to 8 digits, or less than
-/// [`super::TOO_LONG`] if `LONG`.
+/// [`TOO_LONG`](super::super::TOO_LONG) if `LONG`.
 #[inline(always)]
 pub fn convert<T: Value, const LONG: bool>(
     simd: Avx2,
