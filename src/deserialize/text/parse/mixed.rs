@@ -12,7 +12,7 @@ use super::dense::one_by_one;
 use super::number::{POWERS, power, scaled};
 use super::rules::is_non_printable;
 use super::simd::{
-    BLOCK, Classes, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, long_runs, run_ends,
+    BLOCK, Classes, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, not_short, run_ends,
 };
 use crate::compact::Value;
 use std::slice::Iter;
@@ -153,9 +153,7 @@ impl Found {
         let Tokens { digit, dot, minus, ends } = self.tokens;
         let part = digit | dot;
         let firsts = part & !(part << 1) & !self.powers & may_begin;
-        // A point ends the digits with which its number begins.
-        let wrong = long_runs(part) | (dot & !run_ends(digit, firsts));
-        if wrong != 0 {
+        if not_short(digit, dot, firsts) != 0 {
             return None;
         }
         Some(Scaled {

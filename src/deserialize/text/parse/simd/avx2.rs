@@ -11,9 +11,7 @@ use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, T
 use crate::compact::Value;
 use crate::processor::Avx2;
 use digits::{decimals, doubles, eights, four_before, fours, in_order, low_halves, spelt};
-use numbers::{
-    convert, convert_scaled, quotients, short_floats, store, store_integers, store_second_half, tiny_floats,
-};
+use numbers::{convert, convert_scaled, quotients, short_numbers, store, store_integers, store_second_half};
 use std::arch::x86_64::*;
 
 impl Simd for Avx2 {
@@ -64,14 +62,14 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
-        if size_of::<T>() == size_of::<f32>()
+        if (size_of::<T>() == size_of::<f32>() || tokens.dot == 0)
             && let Some(firsts) = tokens.firsts_if_short()
         {
             match (tokens.dot != 0, has_five(tokens.digit | tokens.dot) == 0) {
-                (false, true) => tiny_floats::<false, T>(self, text, tokens, firsts, out),
-                (true, true) => tiny_floats::<true, T>(self, text, tokens, firsts, out),
-                (false, false) => short_floats::<false, T>(self, text, tokens, firsts, out),
-                (true, false) => short_floats::<true, T>(self, text, tokens, firsts, out),
+                (false, false) => short_numbers::<false, false, T>(self, text, tokens, firsts, out),
+                (false, true) => short_numbers::<false, true, T>(self, text, tokens, firsts, out),
+                (true, false) => short_numbers::<true, false, T>(self, text, tokens, firsts, out),
+                (true, true) => short_numbers::<true, true, T>(self, text, tokens, firsts, out),
             }
             return true;
         }
@@ -144,9 +142,7 @@ impl Simd for Avx2 {
             // SAFETY: there is a value of `Avx2`; the 32 bytes that are written are those of `indices`.
             let large = unsafe {
                 _mm256_storeu_si256(indices.as_mut_ptr().cast(), found);
-                let is_large =
-                    _mm256_cmpeq_epi32(_mm256_max_epu32(found, _mm256_set1_epi32(limit as i32)), found);
-                _mm256_movemask_ps(_mm256_castsi256_ps(is_large)) as u64
+                are_large(self, found, _mm256_set1_epi32(limit as i32))
             };
             if self.lowest(large, count) != 0 {
                 return Some(false);
@@ -185,13 +181,12 @@ impl Simd for Avx2 {
             _mm256_storeu_si256(indices.as_mut_ptr().cast(), found_indices);
             store_integers(self, found_values, 0, values);
             let limits = _mm256_loadu_si256(limits.as_ptr().cast());
-            let is_large = _mm256_cmpeq_epi32(_mm256_max_epu32(found_indices, limits), found_indices);
-            _mm256_movemask_epi8(is_large) == 0
+            are_large(self, found_indices, limits) == 0
         }
     }
 }
 
-/// See [`Simd::entries`]; with `POINTS` see [`Simd::decimal_entries`], and [`short_floats`] for why the values are right.
+/// See [`Simd::entries`]; with `POINTS` see [`Simd::decimal_entries`], and [`short_numbers`] for why the values are right.
 #[inline(always)]
 fn convert_entries<T: Value, const POINTS: bool>(
     simd: Avx2,
@@ -232,6 +227,16 @@ fn convert_entries<T: Value, const POINTS: bool>(
         }
     }
     true
+}
+
+/// A bit for each of eight numbers that is not below its limit.
+#[inline(always)]
+fn are_large(_: Avx2, numbers: __m256i, limits: __m256i) -> u64 {
+    // SAFETY: there is a value of `Avx2`.
+    unsafe {
+        let is_large = _mm256_cmpeq_epi32(_mm256_max_epu32(numbers, limits), numbers);
+        _mm256_movemask_ps(_mm256_castsi256_ps(is_large)) as u64
+    }
 }
 
 /// All ones in the bytes that are `byte`.

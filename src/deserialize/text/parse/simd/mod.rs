@@ -156,9 +156,7 @@ impl Tokens {
         let Tokens { digit, dot, .. } = *self;
         let token = digit | dot;
         let firsts = token & !(token << 1);
-        // A point ends the digits with which its token begins.
-        let wrong = (dot & !run_ends(digit, firsts)) | long_runs(token);
-        (wrong == 0).then_some(firsts)
+        (not_short(digit, dot, firsts) == 0).then_some(firsts)
     }
 
     /// The digits before the points. `None` if a token has more than 8 of them, or [`TOO_LONG`] after its point, or two points.
@@ -181,8 +179,8 @@ impl Tokens {
     }
 }
 
-/// Entries `index:value` of whole numbers in a block, all complete and none with more than 8 digits. The masks have one bit
-/// for each entry, in turns.
+/// Entries `index:value` in a block, all complete, of numbers with at most 8 digits, or bytes if a value has a point. The masks have one
+/// bit for each entry, in turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entries {
     /// First digits of the indices.
@@ -417,8 +415,7 @@ impl SignedEntries {
             | ((colons << 1) & !(digit | minus))
             | (minus & !(colons << 1))
             | ((minus << 1) & !digit)
-            | (dot & !run_ends(digit, values))
-            | long_runs(part);
+            | not_short(digit, dot, values);
         let entries = Entries { starts, colons, ends };
         (wrong == 0).then(|| SignedEntries { entries, negative: simd.extract(minus << 1, values) })
     }
@@ -429,6 +426,13 @@ impl SignedEntries {
 #[inline(always)]
 pub fn run_ends(runs: u64, firsts: u64) -> u64 {
     runs.wrapping_add(firsts) & !runs
+}
+
+/// Not 0 if one of the numbers of digits and points has more than eight bytes, or a point that does not end the digits with which it
+/// begins, at one of `firsts`.
+#[inline(always)]
+pub fn not_short(digit: u64, dot: u64, firsts: u64) -> u64 {
+    (dot & !run_ends(digit, firsts)) | long_runs(digit | dot)
 }
 
 /// Not 0 if one of the runs of ones has more than 4.

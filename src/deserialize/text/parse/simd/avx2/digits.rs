@@ -47,7 +47,7 @@ pub fn reversed_fours(_: Avx2, text: Window<'_>, places: &mut u64) -> __m256i {
 
 /// Numbers of eight bytes each, the last byte first, and ten or more in each byte that is no digit.
 #[inline(always)]
-pub fn reversed(_: Avx2, text: __m256i) -> __m256i {
+fn reversed(_: Avx2, text: __m256i) -> __m256i {
     // SAFETY: there is a value of `Avx2`.
     unsafe {
         let reverse = _mm256_set_epi64x(
@@ -62,28 +62,41 @@ pub fn reversed(_: Avx2, text: __m256i) -> __m256i {
 
 /// All ones in the bytes that are no digits of [`reversed`] text.
 #[inline(always)]
-pub fn no_digits(_: Avx2, digits: __m256i) -> __m256i {
+fn no_digits(_: Avx2, digits: __m256i) -> __m256i {
     // SAFETY: there is a value of `Avx2`.
     unsafe { _mm256_cmpeq_epi8(_mm256_max_epu8(digits, _mm256_set1_epi8(10)), digits) }
 }
 
-/// Ones in the bytes of each eight before the first one that is set.
+/// Ones in the bytes of each eight, or of each four if `TINY`, before the first one that is set.
 #[inline(always)]
-pub fn before_first(_: Avx2, bytes: __m256i) -> __m256i {
+fn before_first<const TINY: bool>(_: Avx2, bytes: __m256i) -> __m256i {
     // SAFETY: there is a value of `Avx2`.
-    unsafe { _mm256_andnot_si256(bytes, _mm256_add_epi64(bytes, _mm256_set1_epi64x(-1))) }
+    unsafe {
+        let ones = _mm256_set1_epi64x(-1);
+        let less = if TINY { _mm256_add_epi32(bytes, ones) } else { _mm256_add_epi64(bytes, ones) };
+        _mm256_andnot_si256(bytes, less)
+    }
 }
 
-/// Ones in the bytes of each four before the first one that is set.
+/// The digits of the numbers with which each eight bytes end, or each four if `TINY`, without the points among them; and ones in the bytes
+/// of the digits after the points, or in all bytes where there is none.
 #[inline(always)]
-pub fn before_first_of_four(_: Avx2, bytes: __m256i) -> __m256i {
+fn without_points<const TINY: bool>(simd: Avx2, digits: __m256i) -> (__m256i, __m256i) {
     // SAFETY: there is a value of `Avx2`.
-    unsafe { _mm256_andnot_si256(bytes, _mm256_add_epi32(bytes, _mm256_set1_epi32(-1))) }
+    unsafe {
+        let points = _mm256_cmpeq_epi8(digits, _mm256_set1_epi8(b'.'.wrapping_sub(b'0') as i8));
+        let number = before_first::<TINY>(simd, _mm256_andnot_si256(points, no_digits(simd, digits)));
+        let fraction = before_first::<TINY>(simd, _mm256_and_si256(points, number));
+        let digits = _mm256_and_si256(digits, number);
+        // What is before the point moves to its place.
+        let moved = if TINY { _mm256_srli_epi32::<8>(digits) } else { _mm256_srli_epi64::<8>(digits) };
+        (_mm256_blendv_epi8(moved, digits, fraction), fraction)
+    }
 }
 
 /// Neighbours of [`reversed`] digits joined by multiply-and-add, twice: to numbers of two and of four digits.
 #[inline(always)]
-pub fn joined(_: Avx2, digits: __m256i) -> __m256i {
+fn joined(_: Avx2, digits: __m256i) -> __m256i {
     // SAFETY: there is a value of `Avx2`.
     unsafe {
         let twos = _mm256_maddubs_epi16(digits, _mm256_set1_epi16(0x0a01));
@@ -97,7 +110,7 @@ pub fn joined(_: Avx2, digits: __m256i) -> __m256i {
 #[inline(always)]
 pub fn fours(simd: Avx2, text: __m256i) -> __m256i {
     let digits = reversed(simd, text);
-    let number = before_first(simd, no_digits(simd, digits));
+    let number = before_first::<false>(simd, no_digits(simd, digits));
     // SAFETY: there is a value of `Avx2`.
     joined(simd, unsafe { _mm256_and_si256(digits, number) })
 }
@@ -106,18 +119,31 @@ pub fn fours(simd: Avx2, text: __m256i) -> __m256i {
 /// points, or 8 where there is none.
 #[inline(always)]
 pub fn decimals(simd: Avx2, text: __m256i) -> (__m256i, __m256i) {
-    let digits = reversed(simd, text);
+    let (digits, fraction) = without_points::<false>(simd, reversed(simd, text));
     // SAFETY: there is a value of `Avx2`.
-    unsafe {
-        let points = _mm256_cmpeq_epi8(digits, _mm256_set1_epi8(b'.'.wrapping_sub(b'0') as i8));
-        let number = before_first(simd, _mm256_andnot_si256(points, no_digits(simd, digits)));
-        let fraction = before_first(simd, _mm256_and_si256(points, number));
-        let digits = _mm256_and_si256(digits, number);
-        // What is before the point moves to its place.
-        let digits = _mm256_blendv_epi8(_mm256_srli_epi64::<8>(digits), digits, fraction);
-        let count = _mm256_sad_epu8(_mm256_abs_epi8(fraction), _mm256_setzero_si256());
-        (joined(simd, digits), count)
-    }
+    let count = unsafe { _mm256_sad_epu8(_mm256_abs_epi8(fraction), _mm256_setzero_si256()) };
+    (joined(simd, digits), count)
+}
+
+/// The numbers with which each four [`reversed`] bytes end.
+#[inline(always)]
+pub fn tiny_numbers(simd: Avx2, digits: __m256i) -> __m256i {
+    let number = before_first::<true>(simd, no_digits(simd, digits));
+    // SAFETY: there is a value of `Avx2`.
+    joined(simd, unsafe { _mm256_and_si256(digits, number) })
+}
+
+/// The numbers with which each four [`reversed`] bytes end, without their points, and how many digits follow the points.
+#[inline(always)]
+pub fn tiny_decimals(simd: Avx2, digits: __m256i) -> (__m256i, __m256i) {
+    let (digits, fraction) = without_points::<true>(simd, digits);
+    // SAFETY: there is a value of `Avx2`.
+    let count = unsafe {
+        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(fraction), _mm256_set1_epi8(1));
+        // Four bytes without a point count as none.
+        _mm256_and_si256(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)), _mm256_set1_epi32(3))
+    };
+    (joined(simd, digits), count)
 }
 
 /// The numbers whose parts of four digits these are: two of `a`, two of `b`, and again.

@@ -1,8 +1,8 @@
 //! Numbers with AVX2: the tokens of a block become values.
 
 use super::digits::{
-    before_first_of_four, decimals, doubles, eights, four, four_before, fours, in_order, joined, low_halves,
-    no_digits, reversed_fours, spelt,
+    decimals, doubles, eights, four, four_before, fours, in_order, low_halves, reversed_fours, spelt,
+    tiny_decimals, tiny_numbers,
 };
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::{DIVISORS, USUAL_EXPONENT, usual_powers};
@@ -12,8 +12,7 @@ use crate::deserialize::text::parse::simd::{
 use crate::processor::Avx2;
 use std::arch::x86_64::*;
 
-/// Converts tokens without points, eight at a time; others four at a time, with fractions of up to 8 digits, or less than
-/// [`TOO_LONG`](super::super::TOO_LONG) if `LONG`.
+/// Converts tokens four at a time, with fractions of up to 8 digits, or less than [`TOO_LONG`](super::super::TOO_LONG) if `LONG`.
 #[inline(always)]
 pub fn convert<T: Value, const LONG: bool>(
     simd: Avx2,
@@ -25,17 +24,6 @@ pub fn convert<T: Value, const LONG: bool>(
     let mut ends = tokens.ends;
     let mut whole_ends = wholes.ends;
     let mut negative = if tokens.minus == 0 { 0 } else { simd.extract(tokens.minus << 1, wholes.firsts) };
-    if !LONG && tokens.dot == 0 {
-        for out in out.as_chunks_mut::<LANES>().0 {
-            if ends == 0 {
-                break;
-            }
-            let numbers = spelt(simd, four_before(simd, text, &mut ends), four_before(simd, text, &mut ends));
-            store_integers(simd, numbers, negative, out);
-            negative >>= LANES;
-        }
-        return;
-    }
     for out in out.as_chunks_mut::<4>().0 {
         if ends == 0 {
             break;
@@ -54,7 +42,8 @@ pub fn convert<T: Value, const LONG: bool>(
     }
 }
 
-/// Converts tokens of at most eight bytes without their signs to `f32`, eight at a time.
+/// Converts tokens of at most eight bytes without their signs, eight at a time, with `POINTS` to `f32`. Those of at most four bytes
+/// (`TINY`) fill half as many registers.
 ///
 /// Seven digits with a point among them are one whole number below 2^24, which an `f32` holds as exactly as the power of ten that it is
 /// divided by. So the quotient is the `f32` nearest to what is written. CNTK adds two doubles instead, each at most 2^-53 off, and
@@ -62,7 +51,7 @@ pub fn convert<T: Value, const LONG: bool>(
 /// them. But a tie has 25 significant bits: with k decimals it is a multiple of 5^k that is greater than 2^24 * 5^k, eight digits; and a
 /// number with at most 6 decimals that is no tie is more than 2^-46 of it away from one. A test tries all numbers.
 #[inline(always)]
-pub fn short_floats<const POINTS: bool, T: Value>(
+pub fn short_numbers<const POINTS: bool, const TINY: bool, T: Value>(
     simd: Avx2,
     text: Window<'_>,
     tokens: &Tokens,
@@ -75,52 +64,24 @@ pub fn short_floats<const POINTS: bool, T: Value>(
         if ends == 0 {
             break;
         }
-        let (a, b) = (four_before(simd, text, &mut ends), four_before(simd, text, &mut ends));
-        if POINTS {
-            let ((a, a_count), (b, b_count)) = (decimals(simd, a), decimals(simd, b));
-            let numbers = quotients(simd, eights(simd, a, b), low_halves(simd, a_count, b_count));
-            store_floats(simd, in_order(simd, numbers), negative, out);
-        } else {
-            store_integers(simd, spelt(simd, a, b), negative, out);
-        }
-        negative >>= LANES;
-    }
-}
-
-/// [`short_floats`] of tokens of at most four bytes, which fill half as many registers.
-#[inline(always)]
-pub fn tiny_floats<const POINTS: bool, T: Value>(
-    simd: Avx2,
-    text: Window<'_>,
-    tokens: &Tokens,
-    firsts: u64,
-    out: &mut [T; MOST_NUMBERS],
-) {
-    let mut ends = tokens.ends;
-    let mut negative = if tokens.minus == 0 { 0 } else { simd.extract(tokens.minus << 1, firsts) };
-    for out in out.as_chunks_mut::<LANES>().0 {
-        if ends == 0 {
-            break;
-        }
-        let digits = reversed_fours(simd, text, &mut ends);
-        // SAFETY: there is a value of `Avx2`.
-        unsafe {
-            if POINTS {
-                let points = _mm256_cmpeq_epi8(digits, _mm256_set1_epi8(b'.'.wrapping_sub(b'0') as i8));
-                let number = before_first_of_four(simd, _mm256_andnot_si256(points, no_digits(simd, digits)));
-                let fraction = before_first_of_four(simd, _mm256_and_si256(points, number));
-                let digits = _mm256_and_si256(digits, number);
-                let digits = _mm256_blendv_epi8(_mm256_srli_epi32::<8>(digits), digits, fraction);
-                let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(fraction), _mm256_set1_epi8(1));
-                let count = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-                // 4 stands for no point.
-                let powers = _mm256_setr_ps(1.0, 1e1, 1e2, 1e3, 1.0, 1.0, 1.0, 1.0);
-                let numbers = _mm256_cvtepi32_ps(joined(simd, digits));
-                let numbers = _mm256_div_ps(numbers, _mm256_permutevar8x32_ps(powers, count));
-                store_floats(simd, _mm256_castps_si256(numbers), negative, out);
-            } else {
-                let number = before_first_of_four(simd, no_digits(simd, digits));
-                store_integers(simd, joined(simd, _mm256_and_si256(digits, number)), negative, out);
+        match (POINTS, TINY) {
+            (true, true) => {
+                let (numbers, count) = tiny_decimals(simd, reversed_fours(simd, text, &mut ends));
+                store_floats(simd, quotients(simd, numbers, count), negative, out);
+            }
+            (true, false) => {
+                let (a, a_count) = decimals(simd, four_before(simd, text, &mut ends));
+                let (b, b_count) = decimals(simd, four_before(simd, text, &mut ends));
+                let numbers = quotients(simd, eights(simd, a, b), low_halves(simd, a_count, b_count));
+                store_floats(simd, in_order(simd, numbers), negative, out);
+            }
+            (false, true) => {
+                let numbers = tiny_numbers(simd, reversed_fours(simd, text, &mut ends));
+                store_integers(simd, numbers, negative, out);
+            }
+            (false, false) => {
+                let (a, b) = (four_before(simd, text, &mut ends), four_before(simd, text, &mut ends));
+                store_integers(simd, spelt(simd, a, b), negative, out);
             }
         }
         negative >>= LANES;
