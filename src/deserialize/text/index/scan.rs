@@ -49,6 +49,10 @@ impl Default for Cut {
     }
 }
 
+/// Bytes of a block before those of the file. Most blocks of a file begin where a page does, and memory that the C library maps 16 bytes
+/// later; [`crate::file`] would have to read them elsewhere and to move them.
+const APART: usize = 48;
+
 /// Scans the lines that start in `part` of `extent`, and calls `take` with the scanner of each range, in order. The extent
 /// starts with a line, and its end counts as the end of the file; the part may begin and end anywhere in it.
 pub(super) fn scan<S: Scanner>(
@@ -214,7 +218,7 @@ impl<S: Scanner> RangeScan<S> {
         let inner = if end == extent.end { end } else { end - 1 };
         let mut tail = cut.tail.min(cut.block);
         self.scanner.begin(start..end, at_line);
-        room::resize(&mut self.block, cut.block, 0, room::FILE)?;
+        room::resize(&mut self.block, APART + cut.block, 0, room::FILE)?;
         while at < extent.end && self.scanner.wants(at) {
             let step = if at < inner {
                 (inner - at).min(cut.block as u64)
@@ -223,7 +227,7 @@ impl<S: Scanner> RangeScan<S> {
                 tail = (2 * tail).min(cut.block);
                 step
             };
-            let block = &mut self.block[..step as usize];
+            let block = &mut self.block[APART..][..step as usize];
             source.read(block, at)?;
             self.scanner.feed(block)?;
             at += step;
