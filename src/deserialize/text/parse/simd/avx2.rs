@@ -6,6 +6,7 @@
 
 mod digits;
 mod numbers;
+mod tiny_integers;
 
 use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, has_five};
 use crate::compact::Value;
@@ -13,6 +14,7 @@ use crate::processor::Avx2;
 use digits::{decimals, doubles, eights, four_before, fours, in_order, low_halves, spelt};
 use numbers::{convert, convert_scaled, quotients, short_numbers, store, store_integers, store_second_half};
 use std::arch::x86_64::*;
+use tiny_integers::tiny_integers;
 
 impl Simd for Avx2 {
     const UNIFORM_LINES: bool = true;
@@ -67,7 +69,10 @@ impl Simd for Avx2 {
         {
             match (tokens.dot != 0, has_five(tokens.digit | tokens.dot) == 0) {
                 (false, false) => short_numbers::<false, false, T>(self, text, tokens, firsts, out),
-                (false, true) => short_numbers::<false, true, T>(self, text, tokens, firsts, out),
+                (false, true) if tokens.minus == 0 => {
+                    tiny_integers::<T, false>(self, text, tokens, firsts, out);
+                }
+                (false, true) => tiny_integers::<T, true>(self, text, tokens, firsts, out),
                 (true, false) => short_numbers::<true, false, T>(self, text, tokens, firsts, out),
                 (true, true) => short_numbers::<true, true, T>(self, text, tokens, firsts, out),
             }

@@ -125,14 +125,6 @@ pub fn decimals(simd: Avx2, text: __m256i) -> (__m256i, __m256i) {
     (joined(simd, digits), count)
 }
 
-/// The numbers with which each four [`reversed`] bytes end.
-#[inline(always)]
-pub fn tiny_numbers(simd: Avx2, digits: __m256i) -> __m256i {
-    let number = before_first::<true>(simd, no_digits(simd, digits));
-    // SAFETY: there is a value of `Avx2`.
-    joined(simd, unsafe { _mm256_and_si256(digits, number) })
-}
-
 /// The numbers with which each four [`reversed`] bytes end, without their points, and how many digits follow the points.
 #[inline(always)]
 pub fn tiny_decimals(simd: Avx2, digits: __m256i) -> (__m256i, __m256i) {

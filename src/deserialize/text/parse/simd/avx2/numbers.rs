@@ -2,7 +2,7 @@
 
 use super::digits::{
     decimals, doubles, eights, four, four_before, fours, in_order, low_halves, reversed_fours, spelt,
-    tiny_decimals, tiny_numbers,
+    tiny_decimals,
 };
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::{DIVISORS, USUAL_EXPONENT, usual_powers};
@@ -75,11 +75,7 @@ pub fn short_numbers<const POINTS: bool, const TINY: bool, T: Value>(
                 let numbers = quotients(simd, eights(simd, a, b), low_halves(simd, a_count, b_count));
                 store_floats(simd, in_order(simd, numbers), negative, out);
             }
-            (false, true) => {
-                let numbers = tiny_numbers(simd, reversed_fours(simd, text, &mut ends));
-                store_integers(simd, numbers, negative, out);
-            }
-            (false, false) => {
+            (false, _) => {
                 let (a, b) = (four_before(simd, text, &mut ends), four_before(simd, text, &mut ends));
                 store_integers(simd, spelt(simd, a, b), negative, out);
             }
@@ -238,7 +234,7 @@ static DIVISORS_AFTER: [f64; 32] = {
 
 /// The numbers, those with a bit in `negative` with a minus, also zeros.
 #[inline(always)]
-fn signed(_: Avx2, numbers: __m256d, negative: u64) -> __m256d {
+pub fn signed(_: Avx2, numbers: __m256d, negative: u64) -> __m256d {
     // SAFETY: there is a value of `Avx2`.
     unsafe {
         let bits = _mm256_set1_epi64x(negative as i64);
