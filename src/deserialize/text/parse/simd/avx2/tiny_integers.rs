@@ -27,7 +27,7 @@ pub fn tiny_integers<T: Value, const SIGNED: bool>(
     for half in 0..2 {
         for (quarter, numbers) in numbers_before(simd, text, half).into_iter().enumerate() {
             let eighth = 4 * half + quarter;
-            let ends = (tokens.ends >> (8 * eighth)) as u8;
+            let ends = tokens.ends >> (8 * eighth) & 0xff;
             // It is no more than that; so the compiler sees that there is room.
             let first = count.min(MOST_ENDS * eighth);
             if let Some(room) = out[first..].first_chunk_mut() {
@@ -91,9 +91,10 @@ fn joined(_: Avx2, low: __m256i, high: __m256i) -> __m256i {
 
 /// Those of eight numbers whose bits are set, the first four of them, with 32 bits each.
 #[inline(always)]
-fn picked(_: Avx2, numbers: __m128i, bits: u8) -> __m128i {
-    // SAFETY: there is a value of `Avx2`; the 16 bytes that are read are those of one row.
-    unsafe { _mm_shuffle_epi8(numbers, _mm_load_si128(PICKS[bits as usize].0.as_ptr().cast())) }
+fn picked(_: Avx2, numbers: __m128i, bits: u64) -> __m128i {
+    let picks = &PICKS[bits as usize % PICKS.len()];
+    // SAFETY: there is a value of `Avx2`; the 16 bytes that are read are those of the row, which begins at a multiple of 16.
+    unsafe { _mm_shuffle_epi8(numbers, _mm_load_si128(picks.0.as_ptr().cast())) }
 }
 
 /// 16 bytes at a multiple of 16.
