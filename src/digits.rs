@@ -11,14 +11,22 @@ pub fn load8(text: &[u8], at: usize) -> Option<u64> {
 
 /// The number of digits with which `text` (eight bytes, the first one lowest) begins, and `text` with
 /// `'0'` taken out of each byte by exclusive or, so that a digit's byte is its value.
-///
-/// A byte was a digit if it is now below 10: then adding 0x76 leaves its top bit clear. A byte of 0x8a or more carries into
-/// the byte above it, but that spoils only bytes after the first one that is no digit, and these do not count.
 #[inline(always)]
 pub fn leading_digits(text: u64) -> (u32, u64) {
+    let (count, _, digits) = leading_runs(text);
+    (count, digits)
+}
+
+/// [`leading_digits`], and between them the place after the next digits, where one byte, a point perhaps, parts them from the first.
+///
+/// A byte was a digit if it is now below 10: then adding 0x76 leaves its top bit clear. A byte of 0x8a or more carries into
+/// the byte above it, but that spoils only bytes after the first one that is no digit, and these do not count; a point does not carry.
+#[inline(always)]
+pub fn leading_runs(text: u64) -> (u32, u32, u64) {
     let digits = text ^ ZEROS;
     let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
-    (others.trailing_zeros() >> 3, digits)
+    let after_first = others & others.wrapping_sub(1);
+    (others.trailing_zeros() >> 3, after_first.trailing_zeros() >> 3, digits)
 }
 
 /// The number that the first `count` (0 to 8) bytes of `digits` spell.

@@ -5,7 +5,8 @@
 //! to be repeated to the bit needs the same steps, so no library routine can stand in. [`read`] walks the digits one
 //! by one and explains every failure; [`quick`] gives the same bits from integer registers.
 
-use crate::digits::{joined, leading_digits, load8};
+use crate::compact::Value;
+use crate::digits::{joined, leading_digits, leading_runs, load8};
 use std::sync::LazyLock;
 
 /// Why a text is no number.
@@ -243,32 +244,33 @@ pub fn quick(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
     Some((number, at))
 }
 
-/// [`quick`] for numbers that are mostly short: up to seven digits, and as many after a point if there is one. Lines of single
-/// entries with decimals are read an eighth faster than by trying an [`integer`] first.
+/// [`quick`] for numbers that are mostly short, as a value. Where a number has no power and, without its sign, at most seven digits, and is
+/// to be an `f32`, it is read with its point left out and divided once, as [`Simd`](super::simd::Simd) does with several: that is what CNTK's
+/// steps give. Samples of one decimal take 0.86 of the time of [`quick`], single entries 0.96.
 #[inline(always)]
-pub fn short(text: &[u8], at: usize) -> Option<(f64, usize)> {
+pub fn value<T: Value>(text: &[u8], at: usize) -> Option<(T, usize)> {
     let negative = *text.get(at)? == b'-';
     let first = at + usize::from(negative);
-    let (count, digits) = leading_digits(load8(text, first)?);
-    if !(1..8).contains(&count) {
-        return quick(text, at);
+    let (whole, end, digits) = leading_runs(load8(text, first)?);
+    if (1..8).contains(&whole) && size_of::<T>() == size_of::<f32>() {
+        let has_point = (digits >> (8 * whole)) as u8 == b'.' ^ b'0';
+        let (length, count, digits) = if has_point {
+            let before = (1 << (8 * whole)) - 1;
+            (end, end - 1, digits & before | digits >> 8 & !before)
+        } else {
+            (whole, whole, digits)
+        };
+        let ender = *text.get(first + length as usize)?;
+        if !ender.is_ascii_digit() && ender | 0x20 != b'e' {
+            let number = joined(digits, count) as i32 as f32 / FLOAT_DIVISORS[(count - whole) as usize % 8];
+            return Some((T::from_f32(number).negated_if(u64::from(negative)), first + length as usize));
+        }
     }
-    let mut number = joined(digits, count) as f64;
-    let mut end = first + count as usize;
-    let mut byte = *text.get(end)?;
-    if byte == b'.' {
-        let (count, digits) = leading_digits(load8(text, end + 1)?);
-        // Without digits this adds 0 / 1.
-        number += joined(digits, count) as f64 / DIVISORS.get(count as usize)?;
-        end += 1 + count as usize;
-        // Longer fractions are left to `quick`, as exponents are.
-        byte = if count == 8 { b'e' } else { *text.get(end)? };
-    }
-    if byte | 0x20 == b'e' {
-        return quick(text, at);
-    }
-    Some((f64::from_bits(number.to_bits() | u64::from(negative) << 63), end))
+    quick(text, at).map(|(number, end)| (T::from_f64(number), end))
 }
+
+/// Powers of ten.
+const FLOAT_DIVISORS: [f32; 8] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
 /// The power of ten after an exponent's letter, and the place after it.
 #[inline(never)]
@@ -296,7 +298,9 @@ mod tests {
         padded.extend([0xff; 8]);
         let found = quick(&padded, 0);
         let bits = |found: Option<(f64, usize)>| found.map(|(number, length)| (number.to_bits(), length));
-        assert_eq!(bits(short(&padded, 0)), bits(found), "{text}");
+        let single = value::<f32>(&padded, 0).map(|(number, length)| (number.to_bits(), length));
+        assert_eq!(single, found.map(|(number, length)| ((number as f32).to_bits(), length)), "{text}");
+        assert_eq!(bits(value::<f64>(&padded, 0)), bits(found), "{text}");
         found
     }
 
@@ -404,12 +408,15 @@ mod tests {
 
         #[test]
         fn the_quick_way_gives_the_same_bits(
-            text in "[+-]?[0-9]{1,22}(\\.[0-9]{0,24})?([eE][+-]?[0-9]{1,3})?[0-9.eE+: -]{0,3}"
+            text in "[+-]?[0-9]{1,22}(\\.[0-9]{0,24})?([eE][+-]?[0-9]{1,3})?[0-9.eE+: -]{0,3}",
+            short in "[+-]?[0-9]{1,8}(\\.[0-9]{0,7})?[0-9.eE+: -]{0,3}",
         ) {
-            if let Some((number, length)) = quickly(&text) {
-                let slow = read(text.as_bytes());
-                prop_assert_eq!(slow.value.map(f64::to_bits), Ok(number.to_bits()));
-                prop_assert_eq!(slow.length, length);
+            for text in [text, short] {
+                if let Some((number, length)) = quickly(&text) {
+                    let slow = read(text.as_bytes());
+                    prop_assert_eq!(slow.value.map(f64::to_bits), Ok(number.to_bits()));
+                    prop_assert_eq!(slow.length, length);
+                }
             }
         }
 

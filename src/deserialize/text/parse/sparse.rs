@@ -7,7 +7,7 @@
 //! look, and all their entries are converted together: 2.4 times the speed with AVX-512, 1.8 times with AVX2.
 
 use super::mixed;
-use super::number::{integer, short};
+use super::number::{integer, value};
 use super::output::Column;
 use super::rules::is_non_printable;
 use super::simd::{BLOCK, Classes, MOST_ENTRIES, SignedEntries, Simd, Window};
@@ -55,8 +55,8 @@ pub fn read<T: Value, S: Simd>(
             if near.get(colon) != Some(&b':') || index >= dim as u64 {
                 return None;
             }
-            let (value, length) = short(near, colon + 1)?;
-            *values.get_mut(count)? = T::from_f64(value);
+            let (number, length) = value(near, colon + 1)?;
+            *values.get_mut(count)? = number;
             *indices.get_mut(count)? = index as i32;
             count += 1;
             at += length;
