@@ -416,8 +416,11 @@ impl SignedEntries {
             | (minus & !(colons << 1))
             | ((minus << 1) & !digit)
             | not_short(digit, dot, values);
+        if wrong != 0 {
+            return None;
+        }
         let entries = Entries { starts, colons, ends };
-        (wrong == 0).then(|| SignedEntries { entries, negative: simd.extract(minus << 1, values) })
+        Some(SignedEntries { entries, negative: simd.extract(minus << 1, values) })
     }
 }
 
