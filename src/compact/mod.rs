@@ -25,8 +25,6 @@ use decimal::Decimals;
 pub trait Value: arena::Plain + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// The nearest value, ties to even.
     fn from_f64(number: f64) -> Self;
-    /// The value of a number that is one.
-    fn from_f32(number: f32) -> Self;
     /// The value of a small integer, which is exact.
     fn from_u16(number: u16) -> Self;
     /// The nearest value to an integer, ties to even.
@@ -39,10 +37,6 @@ impl Value for f32 {
     #[inline(always)]
     fn from_f64(number: f64) -> f32 {
         number as f32
-    }
-    #[inline(always)]
-    fn from_f32(number: f32) -> f32 {
-        number
     }
     #[inline(always)]
     fn from_u16(number: u16) -> f32 {
@@ -62,10 +56,6 @@ impl Value for f64 {
     #[inline(always)]
     fn from_f64(number: f64) -> f64 {
         number
-    }
-    #[inline(always)]
-    fn from_f32(number: f32) -> f64 {
-        number.into()
     }
     #[inline(always)]
     fn from_u16(number: u16) -> f64 {

@@ -263,7 +263,8 @@ pub fn value<T: Value>(text: &[u8], at: usize) -> Option<(T, usize)> {
         let ender = *text.get(first + length as usize)?;
         if !ender.is_ascii_digit() && ender | 0x20 != b'e' {
             let number = joined(digits, count) as i32 as f32 / FLOAT_DIVISORS[(count - whole) as usize % 8];
-            return Some((T::from_f32(number).negated_if(u64::from(negative)), first + length as usize));
+            let value = T::from_f64(number.into()).negated_if(u64::from(negative));
+            return Some((value, first + length as usize));
         }
     }
     quick(text, at).map(|(number, end)| (T::from_f64(number), end))

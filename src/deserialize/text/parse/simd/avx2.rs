@@ -11,7 +11,7 @@ mod tiny_integers;
 use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, has_five};
 use crate::compact::Value;
 use crate::processor::Avx2;
-use digits::{decimals, doubles, eights, four_before, fours, in_order, low_halves, spelt};
+use digits::{decimals, digits_of, doubles, eights, four_before, fours, in_order, low_halves, spelt};
 use numbers::{convert, convert_scaled, quotients, short_numbers, store, store_integers, store_second_half};
 use std::arch::x86_64::*;
 use tiny_integers::tiny_integers;
@@ -26,8 +26,7 @@ impl Simd for Avx2 {
             // SAFETY: there is a value of `Avx2`; the 32 bytes that are read are those of `bytes`.
             unsafe {
                 let text = _mm256_loadu_si256(bytes.as_ptr().cast());
-                let less_zero = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
-                let digit = _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
+                let (_, digit) = digits_of(self, text);
                 let space = _mm256_or_si256(is_byte(self, text, b' '), is_byte(self, text, b'\t'));
                 classes.digit |= mask_of(self, digit) << (32 * half);
                 classes.space |= mask_of(self, space) << (32 * half);

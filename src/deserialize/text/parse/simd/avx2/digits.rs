@@ -60,6 +60,16 @@ fn reversed(_: Avx2, text: __m256i) -> __m256i {
     }
 }
 
+/// The bytes less `0`, and all ones in those that are digits.
+#[inline(always)]
+pub fn digits_of(_: Avx2, text: __m256i) -> (__m256i, __m256i) {
+    // SAFETY: there is a value of `Avx2`.
+    unsafe {
+        let digits = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
+        (digits, _mm256_cmpeq_epi8(_mm256_min_epu8(digits, _mm256_set1_epi8(9)), digits))
+    }
+}
+
 /// All ones in the bytes that are no digits of [`reversed`] text.
 #[inline(always)]
 fn no_digits(_: Avx2, digits: __m256i) -> __m256i {
