@@ -37,7 +37,7 @@ PYTHON = Path(__file__).resolve().parent.parent
 #: The workspace of cargo: of a checkout the folder above, of a source distribution the folder `rust`.
 RUST = PYTHON / "rust" if (PYTHON / "rust").exists() else PYTHON.parent
 #: What cargo needs to build the library and the tool.
-RUST_SOURCES = ("Cargo.lock", "LICENSE", "cli/Cargo.toml", "cli/src", "src")
+RUST_SOURCES = ("Cargo.lock", "LICENSE", "cli/Cargo.toml", "cli/src", "clib/Cargo.toml", "clib/src", "src")
 #: Tables of Cargo.toml about parts that a source distribution leaves out.
 LEFT_OUT = ("[dev-dependencies]", "[[bench]]", "[[example]]", "[[test]]")
 PACKAGE_SOURCES = ("LICENSE", "README.md", "_build", "cntk_reader", "pyproject.toml")
@@ -114,7 +114,7 @@ def cargo_manifest(text: str) -> str:
     """The workspace's manifest without the parts that a source distribution leaves out."""
     tables = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
     kept = "".join(table for table in tables if not table.startswith(LEFT_OUT))
-    return re.sub(r"^members = .*$", 'members = [".", "cli"]', kept, count=1, flags=re.MULTILINE)
+    return re.sub(r"^members = .*$", 'members = [".", "cli", "clib"]', kept, count=1, flags=re.MULTILINE)
 
 
 def sources(root: Path, name: str) -> Files:
@@ -144,10 +144,10 @@ def compile_native() -> Native:
     """Builds the library and the tool by cargo, for this machine."""
     cargo = find_cargo()
     environment = {"CARGO_TARGET_DIR": str(RUST / "target" / "pip"), **os.environ}
-    built: dict[str, Path] = {}
-    for targets in (
-        ["--package", "cntk-reader", "--lib", "--crate-type", "cdylib"],
-        ["--package", "cntk-reader-cli", "--bin", TOOL],
+    built: list[Path] = []
+    for file, targets in (
+        (LIBRARY.replace(".so", "_clib.so"), ["--package", "cntk-reader-clib", "--lib", "--crate-type", "cdylib"]),
+        (TOOL, ["--package", "cntk-reader-cli", "--bin", TOOL]),
     ):
         command = [cargo, "rustc", "--release", *targets, "--message-format=json-render-diagnostics"]
         print(" ".join(command), file=sys.stderr, flush=True)
@@ -158,8 +158,9 @@ def compile_native() -> Native:
             message = json.loads(line)
             if message["reason"] == "compiler-artifact":
                 paths = [Path(path) for path in [*message["filenames"], message["executable"]] if path]
-                built.update({path.name: path for path in paths if path.name in (LIBRARY, TOOL)})
-    return Native(built[LIBRARY], built[TOOL], local_platform(), "strip")
+                built.extend(path for path in paths if path.name == file)
+    library, tool = built
+    return Native(library, tool, local_platform(), "strip")
 
 
 def local_platform() -> str:

@@ -7,8 +7,9 @@ use std::sync::Arc;
 /// Environment variable with the number of schedules of each test.
 const SCHEDULES: &str = "CNTK_READER_SCHEDULES";
 
-/// How many there are without it.
+/// How many there are without it: of a test of a single protocol, and of a test of whole readers.
 const DEFAULT: u64 = 1000;
+const DEFAULT_OF_READERS: u64 = 250;
 
 /// Environment variable with the seed of the first schedule.
 const SEED: &str = "CNTK_READER_SCHEDULE_SEED";
@@ -46,7 +47,7 @@ pub fn random(what: &str, test: impl Fn() + Send + Sync + 'static) {
 
 /// [`random`] for whole readers.
 pub fn random_readers(what: &str, test: impl Fn() + Send + Sync + 'static) {
-    random_times(what, number(SCHEDULES, DEFAULT).min(MOST_OF_READERS), test);
+    random_times(what, number(SCHEDULES, DEFAULT_OF_READERS).min(MOST_OF_READERS), test);
 }
 
 fn random_times(what: &str, schedules: u64, test: impl Fn() + Send + Sync + 'static) {

@@ -22,6 +22,9 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
+/// Warnings that the examples do not cause in anybody's project.
+const WARNINGS: &str = "-Wall -Wextra -Wpedantic -Wconversion -Werror";
+
 /// Builds all of it, and prints each part with its time.
 pub fn everything(project: &Project) -> Result<Dist> {
     tools::need(project, &TOOLS)?;
@@ -55,7 +58,9 @@ pub fn examples(project: &Project, dist: &Dist) -> Result<()> {
 /// One example program, into target/examples.
 pub fn example(project: &Project, dist: &Dist, language: &str, program: &str) -> Result<()> {
     let source = format!("examples/{language}");
-    let build = Build::configure(project, dist, &source, &format!("cmake/examples-{language}"), &[])?;
+    let warnings = ["C", "CXX"].map(|language| format!("-DCMAKE_{language}_FLAGS={WARNINGS}"));
+    let options = [warnings[0].as_str(), warnings[1].as_str()];
+    let build = Build::configure(project, dist, &source, &format!("cmake/examples-{language}"), &options)?;
     build.build(None)?;
     install(&build.file(program), &project.target.join("examples").join(program))
 }

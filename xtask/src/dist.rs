@@ -59,20 +59,25 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     flags.retain(|flag| !flag.is_empty());
     let mut variables = vec![("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))];
     if project.quick {
-        variables.extend([
-            ("CARGO_PROFILE_RELEASE_LTO", "off".to_owned()),
-            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1".to_owned()),
-            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16".to_owned()),
-        ]);
+        // Tests are compiled with the library that programs get, so its arithmetic is checked as well.
+        let settings = [
+            ("CARGO_PROFILE_RELEASE_LTO", "off"),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+            ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true"),
+            ("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true"),
+            ("CARGO_PROFILE_RELEASE_INCREMENTAL", "true"),
+        ];
+        variables.extend(settings.map(|(name, value)| (name, value.to_owned())));
     }
     variables
 }
 
 /// Builds the static library in release mode; returns its path. The shared library and the modules for CNTK are linked from it.
 pub fn archive(project: &Project) -> Result<PathBuf> {
-    let build = release(project, "rustc").args(["--package", "cntk-reader", "--lib"]);
+    let build = release(project, "rustc").args(["--package", "cntk-reader-clib", "--lib"]);
     build.args(["--crate-type", "staticlib"]).go()?;
-    Ok(project.release_folder(&project.target).join("libcntk_reader.a"))
+    Ok(project.release_folder().join("libcntk_reader_clib.a"))
 }
 
 /// Builds the library in release mode and installs it into target/dist.
@@ -91,15 +96,12 @@ pub fn build(project: &Project) -> Result<Dist> {
     Ok(dist)
 }
 
-/// Builds the command-line tool; returns its path.
-///
-/// It has a target folder of its own: its dependencies enable features of crates that the library has too, so in one folder
-/// either would be built anew after the other. It runs on older systems than this one.
+/// Builds the command-line tool; returns its path. It runs on older systems than this one.
 pub fn tool_program(project: &Project) -> Result<PathBuf> {
     static BUILDING: Mutex<()> = Mutex::new(());
     let _alone = alone(&BUILDING);
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
-    let (target, scratch) = (project.target.join("tool"), project.target.join("xtask/tool"));
+    let scratch = project.target.join("xtask/tool");
     std::fs::create_dir_all(&scratch)?;
     let compiler = project.compiler();
     let stubs = portable::all_stubs(project, &compiler, &scratch)?;
@@ -108,9 +110,8 @@ pub fn tool_program(project: &Project) -> Result<PathBuf> {
     options.extend(objects.iter().map(|object| object.display().to_string()));
     options.extend(["-lgcc".to_owned(), "-l:libc_nonshared.a".to_owned()]);
     let build = release(project, "rustc").args(["--package", "cntk-reader-cli", "--bin", "cntk-reader"]);
-    let build = build.arg("--target-dir").arg(&target).arg("--");
-    build.args(options.iter().map(|option| format!("-Clink-arg={option}"))).go()?;
-    let built = project.release_folder(&target).join("cntk-reader");
+    build.arg("--").args(options.iter().map(|option| format!("-Clink-arg={option}"))).go()?;
+    let built = project.release_folder().join("cntk-reader");
     portable::check(project, &built, None, Age::Gcc5)?;
     Ok(built)
 }

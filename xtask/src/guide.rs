@@ -176,7 +176,9 @@ impl Shell<'_> {
             place = place.display()
         );
         let run = self.project.run("bash").folder(&self.place()?).env("PATH", &self.path);
-        let run = run.env("CNTK_READER", &self.project.root).env("PYTHONDONTWRITEBYTECODE", "1");
+        let run = run.env("CNTK_READER", &self.project.root);
+        let (cache, folder) = python::bytecode(self.project);
+        let run = run.env(cache, folder);
         // Packages of Cargo's are those that the library was built with, compiled once.
         let run = run.env("CARGO_TARGET_DIR", &self.project.target).env("CARGO_NET_OFFLINE", "true");
         let run = run.envs(&dist::release_variables(self.project));

@@ -21,7 +21,7 @@ pub struct Project {
     pub silent: bool,
     /// Tests take their long form.
     pub long: bool,
-    /// What is built in release mode is not optimized across crates: it is built in a third of the time, and tests as well.
+    /// What is built in release mode is hardly optimized: it is built in a fraction of the time. Tests are built with it.
     pub quick: bool,
     /// The compilers, where programs are built for another processor than this machine's.
     pub cross: Option<Cross>,
@@ -61,11 +61,11 @@ impl Project {
         }
     }
 
-    /// The folder below a target folder in which cargo puts what it builds in release mode.
-    pub fn release_folder(&self, target: &Path) -> PathBuf {
+    /// The folder in which cargo puts what it builds in release mode.
+    pub fn release_folder(&self) -> PathBuf {
         match &self.cross {
-            Some(_) => target.join(cross::TARGET).join("release"),
-            None => target.join("release"),
+            Some(_) => self.target.join(cross::TARGET).join("release"),
+            None => self.target.join("release"),
         }
     }
 

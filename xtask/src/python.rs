@@ -86,12 +86,28 @@ pub fn environment_with(
 
 /// A Python with [`PACKAGES`] and the wheel of this checkout; or the reason why there is none.
 pub fn environment_with_wheel(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
-    let made = environment_with(project, "with-wheel", &PACKAGES)?;
-    if let Ok(python) = &made {
-        let wheel = portable::text(&wheel::build(project)?)?;
-        pip(project, python, ["--force-reinstall", "--no-deps", "--no-index", &wheel])?;
+    let packages = match environment(project)? {
+        Ok(python) => python,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let folder = project.target.join("python/with-wheel");
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        make(project, "python3", &folder)?;
+        // The packages are those of the other environment.
+        let own = site_packages(project, &python)?;
+        let path = site_packages(project, &packages)?;
+        std::fs::write(own.join("packages.pth"), portable::text(&path)?)?;
     }
-    Ok(made)
+    let wheel = portable::text(&wheel::build(project)?)?;
+    pip(project, &python, ["--force-reinstall", "--no-deps", "--no-index", &wheel])?;
+    Ok(Ok(python))
+}
+
+/// Where a Python looks for packages.
+fn site_packages(project: &Project, python: &Path) -> Result<PathBuf> {
+    let program = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
+    Ok(project.run(&python.to_string_lossy()).args(["-c", program]).output()?.into())
 }
 
 /// Whether the environment is there.
@@ -101,11 +117,13 @@ pub fn is_installed(project: &Project) -> bool {
 
 /// Environment variables of a Python program that uses the module of the checkout and this library.
 pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 3] {
-    [
-        ("PYTHONPATH", project.path("python")),
-        ("PYTHONDONTWRITEBYTECODE", "1".into()),
-        ("CNTK_READER_LIBRARY", library.to_owned()),
-    ]
+    [("PYTHONPATH", project.path("python")), bytecode(project), ("CNTK_READER_LIBRARY", library.to_owned())]
+}
+
+/// The variable that has Python keep what it compiled outside the checkout. Without a place for it, each process would compile PyTorch
+/// again.
+pub fn bytecode(project: &Project) -> (&'static str, PathBuf) {
+    ("PYTHONPYCACHEPREFIX", project.target.join("python/bytecode"))
 }
 
 /// Makes an empty environment in a folder.
@@ -176,7 +194,8 @@ fn tests_of_wheel(project: &Project, python: &Path, wheel: &Path) -> Result<Tall
     pip(project, python, ["--no-deps", "--no-index", "--target", &target, &file])?;
     // unittest adds the tests' folder to the front of the path, unless it is there.
     let path = std::env::join_paths([&site, &project.path("python")])?;
-    let variables = [("PYTHONPATH", path), ("PYTHONDONTWRITEBYTECODE", "1".into())];
+    let (cache, folder) = bytecode(project);
+    let variables = [("PYTHONPATH", path), (cache, folder.into_os_string())];
     let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &variables[0].1);
     let digits = project.path("examples/data/digits.train.ctf");
     run.args(["-c", FIRST_PROGRAM]).arg(&digits).go().context("The package does not come from the wheel")?;

@@ -1,8 +1,9 @@
 //! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of their steps.
 //!
 //! The tests are those of the modules named `schedules` in the library, compiled with `--cfg shuttle`: see `src/sync.rs`. Only the
-//! library itself is compiled anew for that; what it depends on is shared with `cargo test`.
+//! library itself is compiled anew for that; what it depends on is shared with the tests of release mode.
 
+use crate::dist;
 use crate::project::Project;
 use crate::run::Run;
 use crate::steps::{Tally, libtest};
@@ -82,7 +83,10 @@ fn orders(line: &str) -> Option<u64> {
 
 /// The test program, built.
 fn tests(project: &Project) -> Result<Run> {
-    let build = project.cargo("rustc").args(["--package", "cntk-reader", "--lib", "--profile", "test"]);
+    // This profile of cargo's makes a test program in release mode.
+    let quick = Project { quick: true, ..project.clone() };
+    let build = project.cargo("rustc").envs(&dist::release_variables(&quick));
+    let build = build.args(["--package", "cntk-reader", "--lib", "--profile", "bench"]);
     let build = build.args(["--quiet", "--message-format=json", "--", "--cfg", "shuttle", "-D", "warnings"]);
     // Compiled quickly: the tests take seconds.
     let build = build.args(["-C", "opt-level=0", "-C", "debuginfo=0"]);

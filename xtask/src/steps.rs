@@ -1,6 +1,5 @@
 //! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run alone.
 
-use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
@@ -110,7 +109,7 @@ pub const ALL: &[Step] = &[
     }),
     step("rust", "Rust tests: units, golden records, integration", rust),
     step("tool", "the command-line tool: its commands, in a pipe", |project| {
-        Ok(libtest(&project.cargo("test").args(["--package", TOOL]).go()?))
+        Ok(libtest(&dist::release(project, "test").args(["--package", TOOL]).go()?))
     }),
     step(
         "fuzz",
@@ -185,13 +184,13 @@ pub const ALL: &[Step] = &[
         torch::step,
     ),
     step("csharp", "the C# example", |project| with_luxuries(project, &[Tool::Mono], csharp::check)),
-    step("cpp", "C++ tests, and CMake projects that use the library", cpp),
+    step("cpp", "C++ tests under two sanitizers, and CMake projects that use the library", cpp),
     step(
         "schedules",
         "protocols between threads, each under thousands of orders of their steps",
         schedules::step,
     ),
-    step("sanitize", "C++ tests under two sanitizers, golden records under Valgrind", sanitize::step),
+    step("valgrind", "every tenth golden record under Valgrind", |project| sanitize::valgrind(project, 10)),
     step("bench", "the benchmarks on small data, answers checked", bench::step),
 ];
 
@@ -204,11 +203,11 @@ fn clang_format(project: &Project) -> Result<Tally> {
 }
 
 fn clippy(project: &Project) -> Result<Tally> {
-    project.cargo("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]).go()?;
+    dist::release(project, "clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]).go()?;
     // Features of the library that users may leave out.
     for features in ["", "images", "compression"] {
         let library = ["--package", "cntk-reader", "--lib", "--no-default-features", "--features", features];
-        project.cargo("clippy").args(library).args(["--", "-D", "warnings"]).go()?;
+        dist::release(project, "clippy").args(library).args(["--", "-D", "warnings"]).go()?;
     }
     fuzz::clippy(project)?;
     Tally::passed(5)
@@ -216,8 +215,8 @@ fn clippy(project: &Project) -> Result<Tally> {
 
 /// The documentation includes private items, so that links to them are no warnings.
 fn rustdoc(project: &Project) -> Result<Tally> {
-    let run =
-        project.cargo("doc").args(["--package", "cntk-reader", "--no-deps", "--document-private-items"]);
+    let run = dist::release(project, "doc").args(["--package", "cntk-reader", "--no-deps"]);
+    let run = run.arg("--document-private-items");
     run.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")
         .go()
         .and_then(|_| Tally::passed(1))
@@ -225,8 +224,7 @@ fn rustdoc(project: &Project) -> Result<Tally> {
 
 /// Cargo's tests. Their number is the one that libtest prints.
 fn rust(project: &Project) -> Result<Tally> {
-    let library =
-        project.cargo("test").args(["--workspace", "--exclude", TOOL, "--exclude", "xtask"]).go()?;
+    let library = dist::release(project, "test").args(["--package", "cntk-reader"]).go()?;
     // In the profile of the command that runs, whose dependencies are compiled already.
     let commands = project.cargo("test").args(["--package", "xtask", "--profile", "tasks"]).go()?;
     Ok(libtest(&library).and(libtest(&commands)))
@@ -267,18 +265,15 @@ fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Res
     }
 }
 
-/// The C++ tests, also that of a project that builds the library itself: with what is built already.
+/// The C++ tests, also that of a project that builds the library itself: with what is built already. Rust tests run under sanitizers in
+/// `cargo xtask sanitize` alone, because their standard library and all crates are compiled again for it.
 fn cpp(project: &Project) -> Result<Tally> {
-    tools::need(project, &[&build::TOOLS[..], &[Tool::GoogleTest]].concat())?;
     if let Err(reason) = tools::need(project, &[Tool::Clang]) {
         println!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");
     }
-    let dist = dist::build(project)?;
     let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());
     let options = ["-DCNTK_READER_TEST_SUBDIRECTORY=ON", &cargo_target];
-    let build = Build::configure(project, &dist, "cpp_tests", "cmake/tests", &options)?;
-    build.build(None)?;
-    build.test(&dist::release_variables(project))
+    sanitize::cpp(project, "address,undefined", &options)
 }
 
 /// Projects that use the installed library.

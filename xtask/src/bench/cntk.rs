@@ -38,7 +38,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     let cores = machine::cores();
     let cpus: Vec<usize> = options.threads.iter().copied().filter(|&cpus| cpus <= cores).collect();
     ensure!(!cpus.is_empty(), "This machine has {cores} CPUs, fewer than asked for.");
-    let generator = Generator::new(project, options.profile)?;
+    let generator = Generator::new(project)?;
     let hosts = Hosts::new(project, &cntk, generator.folder.clone())?;
     let mut bench =
         Bench { project, options, generator, hosts, cpus, comparison: Comparison::new(&options.version) };

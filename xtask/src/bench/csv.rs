@@ -126,7 +126,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
 fn readers(project: &Project, python: &Path, data: &Path) -> Result<[Reader; 3]> {
     let dist = dist::build(project)?;
     project.part("the Rust example", || {
-        project.cargo("build").args(["--release", "--package", "cntk-reader", "--example", "csv"]).go()
+        dist::release(project, "build").args(["--package", "cntk-reader", "--example", "csv"]).go()
     })?;
     let (root, columns) = (project.root.clone(), COLUMNS.to_string());
     let run = {

@@ -1,5 +1,6 @@
 //! The data that are read, and the programs of `benches/`.
 
+use crate::dist;
 use crate::project::Project;
 use crate::run::Run;
 use anyhow::{Context, Result, bail};
@@ -49,23 +50,10 @@ impl Data {
     }
 }
 
-/// How a program of `benches/` is compiled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Profile {
-    /// As users get the library: what is measured.
-    Release,
-    /// As the tests are, which takes a tenth of the time: for the short form, whose times mean nothing.
-    Dev,
-}
-
 /// Builds a program of `benches/`; returns its path.
-pub fn program(project: &Project, name: &str, profile: Profile) -> Result<String> {
-    let profile = match profile {
-        Profile::Release => "release",
-        Profile::Dev => "dev",
-    };
-    project.part(&format!("the program {name}, {profile} mode"), || {
-        let build = project.cargo("build").args(["--profile", profile, "--bench", name]);
+pub fn program(project: &Project, name: &str) -> Result<String> {
+    project.part(&format!("the program {name}, release mode"), || {
+        let build = dist::release(project, "build").args(["--package", "cntk-reader", "--bench", name]);
         let messages = build.arg("--message-format=json-render-diagnostics").output()?;
         let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let own = messages.filter(|message| message["target"]["name"] == name);
@@ -85,10 +73,10 @@ pub struct Generator<'a> {
 
 impl<'a> Generator<'a> {
     /// Builds the program.
-    pub fn new(project: &'a Project, profile: Profile) -> Result<Generator<'a>> {
+    pub fn new(project: &'a Project) -> Result<Generator<'a>> {
         let folder = project.target.join("bench-data");
         std::fs::create_dir_all(&folder)?;
-        Ok(Generator { project, program: program(project, "sweeps", profile)?, folder })
+        Ok(Generator { project, program: program(project, "sweeps")?, folder })
     }
 
     fn run(&self) -> Run {

@@ -92,7 +92,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         Installed::Yes(cntk) => cntk,
         Installed::No(reason) => return Ok(Outcome::Nothing(reason)),
     };
-    let generator = Generator::new(project, options.profile)?;
+    let generator = Generator::new(project)?;
     let hosts = Hosts::new(project, &cntk, generator.folder.clone())?;
     let shapes = generator.family(options.seed)?;
     let shapes = &shapes[..options.most_shapes.min(shapes.len())];

@@ -125,8 +125,6 @@ pub struct Options {
     pub repetitions: usize,
     /// CNTK's version.
     pub version: String,
-    /// How this project's own programs are compiled.
-    pub profile: data::Profile,
     /// Keep the result.
     pub record: bool,
     /// Keep it also where the checked-out files differ from the commit.
@@ -150,7 +148,6 @@ impl Options {
                 _ => 5,
             },
             version: install::VERSIONS[0].to_owned(),
-            profile: data::Profile::Release,
             record: true,
             dirty: false,
         }
@@ -163,7 +160,6 @@ impl Options {
             size: 2,
             first_size: 2,
             repetitions: 1,
-            profile: data::Profile::Dev,
             record: false,
             ..Options::new(mode)
         };

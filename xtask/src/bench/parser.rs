@@ -17,8 +17,8 @@ found before, which is not timed, and are not stored.";
 
 /// Measures all shapes.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
-    let generator = Generator::new(project, options.profile)?;
-    let parser = program(project, "parser", options.profile)?;
+    let generator = Generator::new(project)?;
+    let parser = program(project, "parser")?;
     let mut table = Table::new(
         1,
         &[

@@ -62,7 +62,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     if let Some(reason) = install(project, &folder(project), &PACKAGES)? {
         return Ok(Outcome::Nothing(reason));
     }
-    let generator = Generator::new(project, options.profile)?;
+    let generator = Generator::new(project)?;
     let mut table = Table::new(
         3,
         &["values", "library", "format", "threads", "MB", "seconds", "MB/s", "million values/s"],

@@ -16,7 +16,7 @@ are those per minibatch of the fourth sweep. The data of every run were checked 
 
 /// Measures all shapes and numbers of threads.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
-    let generator = Generator::new(project, options.profile)?;
+    let generator = Generator::new(project)?;
     let mut table = Table::new(
         2,
         &[

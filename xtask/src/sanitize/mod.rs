@@ -45,7 +45,7 @@ impl Kind {
                     what: "Rust tests, standard library instrumented",
                     run: |p| rust::tests(p, Kind::Address),
                 },
-                Check { what: "C++ tests, with leaks", run: |p| cpp(p, "address") },
+                Check { what: "C++ tests, with leaks", run: |p| cpp(p, "address", &[]) },
             ],
             Kind::Thread => &[Check {
                 what: "Rust tests, standard library instrumented",
@@ -56,7 +56,7 @@ impl Kind {
                 run: |p| rust::tests(p, Kind::Memory),
             }],
             Kind::Undefined => &[
-                Check { what: "C++ tests", run: |p| cpp(p, "undefined") },
+                Check { what: "C++ tests", run: |p| cpp(p, "undefined", &[]) },
                 Check { what: "golden records inside CNTK, by instrumented modules", run: modules::check },
             ],
             Kind::Valgrind => &[Check {
@@ -123,29 +123,24 @@ fn run(project: &Project, kind: Kind) -> Vec<(String, Tally)> {
     checks.collect()
 }
 
-/// The short form, a step of `cargo xtask test`: C++ under two sanitizers at once, and every tenth golden record under Valgrind.
-/// The Rust tests are left out, because their standard library and all crates would be compiled again.
-pub fn step(project: &Project) -> Result<Tally> {
-    Ok(cpp(project, "address,undefined")?.and(valgrind(project, 10)?))
-}
-
-/// The C++ tests under sanitizers. What they find ends a test.
-fn cpp(project: &Project, sanitizers: &str) -> Result<Tally> {
+/// The C++ tests under sanitizers, with more options of CMake. What the sanitizers find ends a test.
+pub fn cpp(project: &Project, sanitizers: &str, options: &[&str]) -> Result<Tally> {
     tools::need(project, &[&build::TOOLS[..], &[Tool::GoogleTest]].concat())?;
     let dist = dist::build(project)?;
     let folder = format!("cmake/tests-{}", sanitizers.replace(',', "-"));
     let option = format!("-DCNTK_READER_SANITIZE={sanitizers}");
     // Optimized, instrumented code takes four times as long to compile, and the tests take seconds.
-    let options = [&option, "-DCMAKE_BUILD_TYPE=Debug"];
+    let options = [&[option.as_str(), "-DCMAKE_BUILD_TYPE=Debug"], options].concat();
     let build = Build::configure(project, &dist, "cpp_tests", &folder, &options)?;
     build.build(None)?;
-    let variables =
-        [("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")];
+    let mut variables = dist::release_variables(project);
+    variables.push(("ASAN_OPTIONS", "detect_leaks=1".to_owned()));
+    variables.push(("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1".to_owned()));
     build.test(&variables).with_context(|| format!("C++ tests under -fsanitize={sanitizers}"))
 }
 
 /// Every `every`-th golden record under Valgrind.
-fn valgrind(project: &Project, every: usize) -> Result<Tally> {
+pub fn valgrind(project: &Project, every: usize) -> Result<Tally> {
     tools::need(project, &[Tool::Valgrind])?;
     build::everything(project)?;
     let under = [

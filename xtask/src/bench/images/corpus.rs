@@ -45,8 +45,8 @@ pub struct Corpus {
 
 impl Corpus {
     /// Images of about so many megabytes. Existing ones are used.
-    pub fn new(project: &Project, megabytes: u64, profile: data::Profile) -> Result<Corpus> {
-        let program = data::program(project, "images", profile)?;
+    pub fn new(project: &Project, megabytes: u64) -> Result<Corpus> {
+        let program = data::program(project, "images")?;
         let images = (megabytes * 1_000_000 / BYTES).max(1);
         let folder = project.target.join(format!("bench-data/images/{images}"));
         let sums = folder.join("sums.json");

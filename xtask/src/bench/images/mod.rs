@@ -36,7 +36,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     let cores = machine::cores();
     let cpus: Vec<usize> = options.threads.iter().copied().filter(|&cpus| cpus <= cores).collect();
     ensure!(!cpus.is_empty(), "This machine has {cores} CPUs, fewer than asked for.");
-    let corpus = Corpus::new(project, options.size, options.profile)?;
+    let corpus = Corpus::new(project, options.size)?;
     let hosts = Hosts::new(project, &cntk, corpus.folder.clone())?;
     let read = Read { minibatch: MINIBATCH, truncation: 0, samples: "inf", sweeps: "1" };
     let mut comparison = Comparison::new(&options.version);

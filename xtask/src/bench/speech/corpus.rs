@@ -94,10 +94,10 @@ pub struct Maker<'a> {
 
 impl<'a> Maker<'a> {
     /// Builds the program.
-    pub fn new(project: &'a Project, profile: data::Profile) -> Result<Maker<'a>> {
+    pub fn new(project: &'a Project) -> Result<Maker<'a>> {
         let folder = project.target.join("bench-data/speech");
         std::fs::create_dir_all(&folder)?;
-        Ok(Maker { project, program: data::program(project, "speech", profile)?, folder })
+        Ok(Maker { project, program: data::program(project, "speech")?, folder })
     }
 
     /// A corpus; `with_files` also as a file for each utterance.

@@ -42,7 +42,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     let cores = machine::cores();
     let cpus: Vec<usize> = options.threads.iter().copied().filter(|&cpus| cpus <= cores).collect();
     ensure!(!cpus.is_empty(), "This machine has {cores} CPUs, fewer than asked for.");
-    let maker = Maker::new(project, options.profile)?;
+    let maker = Maker::new(project)?;
     let (frames, values) = SHAPE;
     let utterances = (options.size * 1_000_000 / (4 * frames * values)).max(1);
     let corpus = maker.corpus(utterances, frames, values, true)?;
