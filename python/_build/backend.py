@@ -144,10 +144,11 @@ def compile_native() -> Native:
     """Builds the library and the tool by cargo, for this machine."""
     cargo = find_cargo()
     environment = {"CARGO_TARGET_DIR": str(RUST / "target" / "pip"), **os.environ}
-    built: list[Path] = []
-    for file, targets in (
-        (LIBRARY.replace(".so", "_clib.so"), ["--package", "cntk-reader-clib", "--lib", "--crate-type", "cdylib"]),
-        (TOOL, ["--package", "cntk-reader-cli", "--bin", TOOL]),
+    built: dict[str, Path] = {}
+    compiled = LIBRARY.replace(".so", "_clib.so")
+    for targets in (
+        ["--package", "cntk-reader-clib", "--lib", "--crate-type", "cdylib"],
+        ["--package", "cntk-reader-cli", "--bin", TOOL],
     ):
         command = [cargo, "rustc", "--release", *targets, "--message-format=json-render-diagnostics"]
         print(" ".join(command), file=sys.stderr, flush=True)
@@ -158,9 +159,8 @@ def compile_native() -> Native:
             message = json.loads(line)
             if message["reason"] == "compiler-artifact":
                 paths = [Path(path) for path in [*message["filenames"], message["executable"]] if path]
-                built.extend(path for path in paths if path.name == file)
-    library, tool = built
-    return Native(library, tool, local_platform(), "strip")
+                built.update({path.name: path for path in paths if path.name in (compiled, TOOL)})
+    return Native(built[compiled], built[TOOL], local_platform(), "strip")
 
 
 def local_platform() -> str:

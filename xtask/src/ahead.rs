@@ -1,9 +1,9 @@
 //! What later steps of `cargo xtask test` wait for, begun beside the first steps.
 //!
-//! Compiling one large crate keeps one processor busy for most of the time, and the tests after it sleep now and then. So the library in
-//! release mode, the modules for CNTK, the fuzz targets and the tool, which are compiled in folders of their own, are built while
-//! the first steps run, and PyTorch is downloaded. A step that needs one of them waits for the lock that it is made under, and
-//! finds it ready. What fails here is tried again by its step, which says why.
+//! Compiling one large crate keeps one processor busy for most of the time, and the tests after it sleep now and then. So the fuzz
+//! targets, the libraries for C, the modules for CNTK and the tool are built while the first steps run, and PyTorch is downloaded. A step
+//! that needs one of them waits for the lock that it is made under, and finds it ready. What fails here is tried again by its step, which
+//! says why.
 
 use crate::project::Project;
 use crate::{dist, dropin, fuzz, torch};
@@ -14,13 +14,10 @@ use std::thread::JoinHandle;
 
 type Work = fn(&Project) -> Result<()>;
 
-/// What is built, in the order in which steps need it.
-const BUILDS: &[Work] = &[
-    |project| dist::archive(project).map(drop),
-    fuzz::build_ahead,
-    dropin::build_ahead,
-    |project| dist::tool_program(project).map(drop),
-];
+/// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not have to wait for them; the rest is
+/// made of the library that tests have compiled by then.
+const BUILDS: &[Work] =
+    &[fuzz::build_ahead, dropin::build_ahead, |project| dist::tool_program(project).map(drop)];
 
 /// What is downloaded.
 const DOWNLOADS: &[Work] = &[|project| torch::environment(project).map(drop)];

@@ -177,8 +177,7 @@ impl Shell<'_> {
         );
         let run = self.project.run("bash").folder(&self.place()?).env("PATH", &self.path);
         let run = run.env("CNTK_READER", &self.project.root);
-        let (cache, folder) = python::bytecode(self.project);
-        let run = run.env(cache, folder);
+        let run = run.envs(&python::bytecode(self.project));
         // Packages of Cargo's are those that the library was built with, compiled once.
         let run = run.env("CARGO_TARGET_DIR", &self.project.target).env("CARGO_NET_OFFLINE", "true");
         let run = run.envs(&dist::release_variables(self.project));

@@ -116,14 +116,18 @@ pub fn is_installed(project: &Project) -> bool {
 }
 
 /// Environment variables of a Python program that uses the module of the checkout and this library.
-pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 3] {
-    [("PYTHONPATH", project.path("python")), bytecode(project), ("CNTK_READER_LIBRARY", library.to_owned())]
+pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 4] {
+    let [kept, folder] = bytecode(project);
+    let library = ("CNTK_READER_LIBRARY", library.to_owned());
+    [("PYTHONPATH", project.path("python")), library, kept, folder]
 }
 
-/// The variable that has Python keep what it compiled outside the checkout. Without a place for it, each process would compile PyTorch
-/// again.
-pub fn bytecode(project: &Project) -> (&'static str, PathBuf) {
-    ("PYTHONPYCACHEPREFIX", project.target.join("python/bytecode"))
+/// The variables that have Python keep what it compiled, outside the checkout. Otherwise each process would compile PyTorch again, in 4 s.
+pub fn bytecode(project: &Project) -> [(&'static str, PathBuf); 2] {
+    [
+        ("PYTHONDONTWRITEBYTECODE", PathBuf::new()),
+        ("PYTHONPYCACHEPREFIX", project.target.join("python/bytecode")),
+    ]
 }
 
 /// Makes an empty environment in a folder.
@@ -194,8 +198,8 @@ fn tests_of_wheel(project: &Project, python: &Path, wheel: &Path) -> Result<Tall
     pip(project, python, ["--no-deps", "--no-index", "--target", &target, &file])?;
     // unittest adds the tests' folder to the front of the path, unless it is there.
     let path = std::env::join_paths([&site, &project.path("python")])?;
-    let (cache, folder) = bytecode(project);
-    let variables = [("PYTHONPATH", path), (cache, folder.into_os_string())];
+    let [kept, folder] = bytecode(project).map(|(name, value)| (name, value.into_os_string()));
+    let variables = [("PYTHONPATH", path), kept, folder];
     let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &variables[0].1);
     let digits = project.path("examples/data/digits.train.ctf");
     run.args(["-c", FIRST_PROGRAM]).arg(&digits).go().context("The package does not come from the wheel")?;

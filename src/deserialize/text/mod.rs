@@ -14,6 +14,7 @@ mod chunk;
 mod fault_tests;
 pub mod index;
 mod list;
+mod long;
 pub(crate) mod parse;
 mod segment;
 #[cfg(test)]
@@ -428,12 +429,30 @@ impl TextFile {
         scratch: &mut Scratch<T>,
         report: &mut Report<'_>,
     ) -> Result<std::result::Result<(), parse::report::Stop>> {
-        let (start, length) = self.read_segment(file, id, &sequences, scratch)?;
         let spans = || self.index.spans(id, sequences.clone());
+        if let (1, Some(span), false) = (sequences.len(), spans().next(), self.index.is_doubtful())
+            && u64::from(span.size) > long::LONG
+            && self.parse_long(file, &span, scratch, report)?
+        {
+            return Ok(Ok(()));
+        }
+        let (start, length) = self.read_segment(file, id, &sequences, scratch)?;
         let bytes = &scratch.text[FRONT..FRONT + length];
         self.index.check_ids(spans(), bytes, start).map_err(|error| error.in_file(file.path()))?;
         let text = (&*scratch.text, length, start);
         segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report)
+    }
+
+    /// See [`long::parse`].
+    fn parse_long<T: Scratched>(
+        &self,
+        file: &DataFile,
+        span: &SequenceSpan,
+        scratch: &mut Scratch<T>,
+        report: &mut Report<'_>,
+    ) -> Result<bool> {
+        let read = |offset, piece: &mut [u8]| file.read_at(offset, piece);
+        long::parse(&self.rules, &self.fast, span, (read, long::PIECE), scratch, report)
     }
 
     /// Reads the text of a segment. Gives the offset of its first byte, and how many bytes the file has of it.

@@ -214,6 +214,11 @@ impl Index {
         Index { parts, incremental, by_line, doubtful_cache: None, chunks, fingerprint }
     }
 
+    /// Whether [`Index::check_ids`] compares anything.
+    pub fn is_doubtful(&self) -> bool {
+        self.doubtful_cache.is_some()
+    }
+
     /// Fails if sequences do not begin with their ids in `text`, whose first byte has the offset `base` in the file. An index that
     /// was built from the file is not compared, nor a cache that records the state of its data.
     pub fn check_ids(&self, spans: impl Iterator<Item = SequenceSpan>, text: &[u8], base: u64) -> Result<()> {

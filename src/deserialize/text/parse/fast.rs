@@ -71,7 +71,7 @@ impl Fast {
     pub fn segment(&self) -> FastSegment<'_> {
         let count = self.streams.len();
         let following = (1..count).chain([0, 0]).collect();
-        FastSegment { fast: self, template: Template::new(), following, unknown: None, text_ids: 0 }
+        FastSegment { fast: self, template: Template::new(), following, unknown: None, lines: 0, text_ids: 0 }
     }
 
     /// Whether the lengths of the streams call for no message.
@@ -99,7 +99,9 @@ pub struct FastSegment<'a> {
     following: Vec<usize>,
     /// The names that no stream has, if they are wanted.
     pub unknown: Option<UnknownNames>,
-    /// Lines of the sequence that begin with an id that is text.
+    /// Lines of the sequence so far.
+    lines: u32,
+    /// Those of them that begin with an id that is text.
     text_ids: u64,
 }
 
@@ -114,16 +116,40 @@ impl FastSegment<'_> {
         output: &mut Output<T>,
         report: &mut Report<'_>,
     ) -> bool {
-        let fast = self.fast;
         let end = at + span.size as usize;
-        if fast.verbose || span.size == 0 || text.get(end - 1) != Some(&b'\n') {
-            return false;
-        }
-        self.text_ids = 0;
-        if !read_lines(fast.processor, self, span, text, at, output)
-            || !fast.is_complete(span.samples, output)
-            || self.text_ids > 0 && !report.count_text_ids(self.text_ids)
-        {
+        self.begin();
+        span.size > 0 && self.read_lines(text, at, end, output) && self.finish(span, output, report)
+    }
+
+    /// Begins a sequence.
+    pub fn begin(&mut self) {
+        (self.lines, self.text_ids) = (0, 0);
+    }
+
+    /// Reads the sequence's next lines: those between bytes `at` and `end` of the text. False at the first surprise.
+    pub fn read_lines<T: Value>(
+        &mut self,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        output: &mut Output<T>,
+    ) -> bool {
+        let fast = self.fast;
+        !fast.verbose
+            && text.get(end - 1) == Some(&b'\n')
+            && read_lines(fast.processor, self, text, at, end, output)
+    }
+
+    /// Commits the sequence, if it calls for no message.
+    pub fn finish<T: Value>(
+        &mut self,
+        span: &SequenceSpan,
+        output: &mut Output<T>,
+        report: &mut Report<'_>,
+    ) -> bool {
+        let fast = self.fast;
+        let is_whole = (self.lines >= span.samples || fast.quiet) && fast.is_complete(span.samples, output);
+        if !is_whole || self.text_ids > 0 && !report.count_text_ids(self.text_ids) {
             return false;
         }
         output.commit();
@@ -132,12 +158,12 @@ impl FastSegment<'_> {
 }
 
 dispatch! {
-    /// Reads all lines of a sequence; false at the first surprise.
+    /// Reads lines of a sequence; false at the first surprise.
     fn read_lines<T: Value>(
         segment: &mut FastSegment<'_>,
-        span: &SequenceSpan,
         text: &[u8],
         at: usize,
+        end: usize,
         output: &mut Output<T>,
     ) -> bool = read_lines_with;
 }
@@ -147,28 +173,27 @@ dispatch! {
 fn read_lines_with<T: Value, S: Simd>(
     simd: S,
     segment: &mut FastSegment<'_>,
-    span: &SequenceSpan,
     text: &[u8],
     at: usize,
+    end: usize,
     output: &mut Output<T>,
 ) -> bool {
-    lines(simd, segment, span, text, at, output).is_some()
+    lines(simd, segment, text, at, end, output).is_some()
 }
 
-/// Reads all lines of a sequence. Each scan ends at the line break that ends the sequence, at the latest: digits, names, samples
-/// and comments all do.
+/// Reads lines of a sequence. Each scan ends at the line break that ends them, at the latest: digits, names, samples and comments all
+/// do.
 #[inline(always)]
 fn lines<T: Value, S: Simd>(
     simd: S,
     segment: &mut FastSegment<'_>,
-    span: &SequenceSpan,
     text: &[u8],
     mut at: usize,
+    end: usize,
     output: &mut Output<T>,
 ) -> Option<()> {
-    let FastSegment { fast, template, following, unknown, text_ids } = segment;
+    let FastSegment { fast, template, following, unknown, lines, text_ids } = segment;
     let streams = &fast.streams[..];
-    let end = at + span.size as usize;
     let mut count = 0;
     let mut before = streams.len();
     while at < end {
@@ -235,7 +260,8 @@ fn lines<T: Value, S: Simd>(
             template.see(text.get(line..at)?, streams);
         }
     }
-    (count >= span.samples || fast.quiet).then_some(())
+    *lines += count;
+    Some(())
 }
 
 impl Fast {

@@ -19,6 +19,9 @@ pub struct ScratchVec<T> {
     missing: usize,
 }
 
+/// Bytes of an array that is large.
+const LARGE: usize = 1 << 20;
+
 impl<T: Copy + Default> ScratchVec<T> {
     /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them, which
     /// [`ScratchVec::missing`] remembers.
@@ -33,7 +36,14 @@ impl<T: Copy + Default> ScratchVec<T> {
     #[cold]
     fn grow(&mut self, count: usize) -> Option<()> {
         let target = self.length.saturating_add(count);
-        if self.storage.try_reserve(target - self.storage.len()).is_err() {
+        let more = target - self.storage.len();
+        // All spare memory is written, so that of a large array's a quarter has to do: doubled, it would be the most that a long sequence
+        // takes.
+        let reserved = match self.length * size_of::<T>() < LARGE {
+            true => self.storage.try_reserve(more),
+            false => self.storage.try_reserve_exact(more.max(self.length / 4)),
+        };
+        if reserved.is_err() {
             self.missing = target.saturating_mul(size_of::<T>()).max(1);
             return None;
         }

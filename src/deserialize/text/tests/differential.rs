@@ -69,13 +69,13 @@ fn line() -> impl Strategy<Value = String> {
         .prop_map(|((x, y, s, long), before, after, end)| format!("{before}{x} {y}{after}{s} {long}{end}"))
 }
 
-fn text() -> impl Strategy<Value = String> {
+pub fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec((0u64..4, line()), 1..8)
         .prop_map(|lines| lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect())
 }
 
 /// Lines of one entry for each stream, nearly all of them alike.
-fn alike_lines() -> impl Strategy<Value = String> {
+pub fn alike_lines() -> impl Strategy<Value = String> {
     let entries = prop_oneof![
         3 => Just("{id} |w {index}:1 |S0 {tag}:{value}"),
         1 => Just("{id} |S0 {tag}:{value}\t|w {index}:1"),
@@ -109,8 +109,8 @@ fn alike_lines() -> impl Strategy<Value = String> {
     })
 }
 
-const STREAMS: &str = "a_long_name:300s s:70000s x:40 y:2";
-const WORDS: &str = "1:130s S0:130s a:130s twelve12name:130s w:19900s";
+pub const STREAMS: &str = "a_long_name:300s s:70000s x:40 y:2";
+pub const WORDS: &str = "1:130s S0:130s a:130s twelve12name:130s w:19900s";
 
 fn alike<T: Bits>(text: &[u8], max_errors: u64, trace_level: u32) {
     alike_as::<T>(STREAMS, true, text, max_errors, trace_level);

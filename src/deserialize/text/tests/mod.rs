@@ -2,6 +2,7 @@
 
 mod chunks;
 mod differential;
+mod long;
 mod messages;
 mod tables;
 
