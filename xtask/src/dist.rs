@@ -4,13 +4,12 @@
 use crate::cmake::install;
 use crate::header;
 use crate::portable::{self, Age, Library};
-use crate::project::{Project, alone, empty_folder};
+use crate::project::{Project, empty_folder};
 use crate::run::Run;
 use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 /// An installed library.
 #[derive(Clone)]
@@ -97,9 +96,7 @@ pub fn build(project: &Project) -> Result<Dist> {
 }
 
 /// Builds the command-line tool; returns its path. It runs on older systems than this one.
-pub fn tool_program(project: &Project) -> Result<PathBuf> {
-    static BUILDING: Mutex<()> = Mutex::new(());
-    let _alone = alone(&BUILDING);
+fn tool_program(project: &Project) -> Result<PathBuf> {
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let scratch = project.target.join("xtask/tool");
     std::fs::create_dir_all(&scratch)?;
