@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tempfile::NamedTempFile;
 
-fn file(text: &[u8]) -> NamedTempFile {
+pub fn file(text: &[u8]) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a file");
     file.write_all(text).expect("written");
     file
 }
 
-fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
+pub fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
     let stream = |name: &str, dim, storage| TextStream {
         name: name.into(),
         alias: name.into(),
@@ -41,11 +41,11 @@ fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
     }
 }
 
-fn open(options: &TextOptions) -> TextDeserializer {
+pub fn open(options: &TextOptions) -> TextDeserializer {
     TextDeserializer::open(options, &Arc::new(Corpus::Numeric)).expect("opens")
 }
 
-fn dense(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
+pub fn dense(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
     match chunk.sequence(1, index) {
         Loaded::Data(view) => {
             assert!(view.sparse().is_none());
@@ -55,7 +55,7 @@ fn dense(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
     }
 }
 
-fn entries_of(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
+pub fn entries_of(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
     match chunk.sequence(0, index) {
         Loaded::Data(view) => {
             let sparse = view.sparse().expect("sparse");
@@ -78,7 +78,7 @@ fn sparse_values(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
     }
 }
 
-fn failure<T>(result: crate::Result<T>) -> Error {
+pub fn failure<T>(result: crate::Result<T>) -> Error {
     match result {
         Ok(_) => panic!("must fail"),
         Err(error) => error,

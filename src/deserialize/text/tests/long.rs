@@ -1,7 +1,9 @@
 //! Sequences that are read in pieces, held against the exact parser, which reads them whole.
 
+use super::chunks::{dense, entries_of, failure, file, open, options};
 use super::differential::{STREAMS, WORDS, alike_lines, text};
 use super::{Bits, Fast, Report, Rules, SequenceSpan, Way, parse_spans, rules, spans, unpacked};
+use crate::deserialize::ChunkSource;
 use crate::deserialize::text::long;
 use crate::deserialize::text::segment::Scratch;
 use proptest::prelude::*;
@@ -76,4 +78,35 @@ fn common_text_is_read_in_pieces() {
     assert!(!is_read::<f32>(&rules, &short, text.as_bytes(), 1000), "the file ends before the sequence");
     let open = SequenceSpan { size: span.size - 1, ..span };
     assert!(!is_read::<f32>(&rules, &open, text.as_bytes(), 1000), "no line break at the end");
+}
+
+/// Long sequences of a file: between short ones, with an error in a late line, and without a line break at the end.
+#[test]
+fn files_with_long_sequences() {
+    const LINES: u32 = 150_000;
+    let line = |i: u32| format!("2 |s {}:1 |x {i} 0.5\n", i % 1000);
+    let long: String = (0..LINES).map(line).collect();
+    assert!(long.len() as u64 > 2 * long::LONG);
+    let text = format!("1 |x 7 8|s 9:1\n{long}3 |s 1:1|x 5 6\n");
+    let is_whole = |text: &str, sequence: u32| {
+        let file = file(text.as_bytes());
+        let chunk = open(&options(&file, 0)).load(0).expect("loads");
+        let values = dense(&*chunk, sequence);
+        let expected = (0..LINES).flat_map(|i| [i as f32, 0.5]);
+        let (indices, offsets) = entries_of(&*chunk, sequence);
+        values.into_iter().eq(expected)
+            && indices.into_iter().eq((0..LINES).map(|i| (i % 1000) as i32))
+            && offsets.into_iter().eq(0..=LINES)
+    };
+    assert!(is_whole(&text, 1));
+    assert!(is_whole(long.trim_end(), 0));
+
+    let spoilt = text.replace("|x 140000 0.5", "|x 140000 O.5");
+    let file = file(spoilt.as_bytes());
+    let error = failure(open(&options(&file, 0)).load(0));
+    assert_eq!(error.location().line, Some(140_002), "{error}");
+    let chunk = open(&options(&file, 1)).load(0).expect("one error is tolerated");
+    let values = dense(&*chunk, 1);
+    assert!(values[..280_000].iter().copied().eq((0..140_000).flat_map(|i| [i as f32, 0.5])));
+    assert!(values.ends_with(&[149_998.0, 0.5, 149_999.0, 0.5]));
 }
