@@ -16,7 +16,7 @@ type Work = fn(&Project) -> Result<()>;
 
 /// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not have to wait for them; the rest is
 /// made of the library that tests have compiled by then.
-const BUILDS: &[Work] = &[fuzz::build_ahead, dropin::build_ahead];
+const BUILDS: &[Work] = &[fuzz::build_ahead, dropin::modules];
 
 /// What is downloaded.
 const DOWNLOADS: &[Work] = &[|project| torch::environment(project).map(drop)];

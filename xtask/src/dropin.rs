@@ -342,11 +342,6 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     build_as(project, host, engine, Flavor::Release)
 }
 
-/// What a later [`modules`] builds, without a word.
-pub fn build_ahead(project: &Project) -> Result<()> {
-    modules(project)
-}
-
 /// [`build`] in a flavor, into [`Flavor::folder`].
 pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) -> Result<()> {
     static BUILDING: Mutex<()> = Mutex::new(());

@@ -91,13 +91,14 @@ pub fn environment_with_wheel(project: &Project) -> Result<std::result::Result<P
         Err(reason) => return Ok(Err(reason)),
     };
     let folder = project.target.join("python/with-wheel");
-    let python = folder.join("bin/python");
-    if !python.exists() {
+    let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
+    if !ready.exists() {
         make(project, "python3", &folder)?;
         // The packages are those of the other environment.
         let own = site_packages(project, &python)?;
         let path = site_packages(project, &packages)?;
         std::fs::write(own.join("packages.pth"), portable::text(&path)?)?;
+        std::fs::write(ready, "")?;
     }
     let wheel = portable::text(&wheel::build(project)?)?;
     pip(project, &python, ["--force-reinstall", "--no-deps", "--no-index", &wheel])?;
