@@ -35,7 +35,7 @@ use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use checkpoint::{Checkpoint, Facts, Progress};
-use handoff::{HandoffThread, WORTH_A_THREAD};
+use handoff::HandoffThread;
 use inspect::{EpochStart, Inspection};
 use pipeline::Pipeline;
 use prefetch_batch::{Assembled, BatchSize, PrefetchBatch};
@@ -389,7 +389,7 @@ impl Reader {
             Prefetch::None => false,
             Prefetch::Batch => {
                 self.size.follow(&engine.batch, self.packing_threads);
-                goes_on && engine.batch.took.min(away) >= WORTH_A_THREAD
+                goes_on && handoff::is_worth_it(engine.batch.took.min(away), engine.batch.ready.len())
             }
             Prefetch::One => goes_on,
         };

@@ -4,7 +4,7 @@
 //! time, and no minibatch needs another one for that. So all threads take what is to be packed from one list, a few minibatches
 //! at a time: nobody waits for a thread that has not begun, so helpers that are slow to wake up cost nothing.
 
-use super::handoff::WORTH_A_THREAD;
+use super::handoff;
 use super::position::ReaderPosition;
 use super::store::Resident;
 use crate::deserialize::ChunkSource;
@@ -28,12 +28,6 @@ use std::time::{Duration, Instant};
 /// take 0.5 to 0.6 of the time that one takes (words, phonemes, bags, floats, pixels, features of speech), in minibatches of
 /// 32 samples 0.6 to 0.75, or as long where minibatches are too small to be worth it.
 const MOST_THREADS: usize = 4;
-
-/// A batch that takes less time is packed by one thread alone. As batches have [`MOST_AT_ONCE`](crate::pack::MOST_AT_ONCE)
-/// minibatches at most, those that take less than 1.5 microseconds each are: a minibatch that was packed by another thread
-/// costs its reader about a microsecond, until all its parts have come from the other processor. (Words in minibatches of 32
-/// samples, packed in 0.9 microseconds, took 1.5 times as long with two threads.) Tests use all threads for everything.
-const WORTH_IT: Duration = if cfg!(test) { Duration::ZERO } else { WORTH_A_THREAD };
 
 /// How many threads pack: as many as load, if there are CPUs for them.
 pub(super) fn threads(pool: &Pool) -> usize {
@@ -207,7 +201,9 @@ impl ParallelPacker {
         context: PackContext,
         mut deliver: impl FnMut(&PlannedMinibatch, Packed),
     ) -> Result<()> {
-        let is_worth_it = planned.len() > 1 && self.each * planned.len() as u32 >= WORTH_IT;
+        // Tests use all threads for everything.
+        let (count, took) = (planned.len(), self.each * planned.len() as u32);
+        let is_worth_it = count > 1 && (cfg!(test) || handoff::is_worth_it(took, count));
         if is_worth_it {
             self.start_helpers();
         }

@@ -89,11 +89,11 @@ mod tests {
         assert_eq!(size.wanted, 8);
         size.expect(4 * LARGE, 1);
         for _ in 0..20 {
-            size.expect(LARGE / 100, 1);
+            size.expect(LARGE / 1000, 1);
             assert_eq!(size.wanted, 1);
         }
         for _ in 0..200 {
-            size.expect(LARGE / 100, 1);
+            size.expect(LARGE / 1000, 1);
         }
         assert_eq!(size.wanted, MOST_AT_ONCE);
     }
