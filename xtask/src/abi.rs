@@ -28,7 +28,7 @@ pub fn command(project: &Project) -> Result<()> {
     let mut symbols = header::functions(&header).join("\n");
     symbols.push('\n');
     std::fs::write(project.path(SYMBOLS), symbols)?;
-    println!("{DUMP} and {SYMBOLS} written");
+    say!("{DUMP} and {SYMBOLS} written");
     Ok(())
 }
 

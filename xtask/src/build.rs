@@ -14,11 +14,11 @@ pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::CMake];
 pub fn command(project: &Project) -> Result<()> {
     let dist = everything(project)?;
     project.part("command-line tool, into target/dist/bin", || dist::tool(project, &dist))?;
-    println!("\nlibrary   {}", dist.folder.display());
-    println!("tool      {}", dist.folder.join("bin/cntk-reader").display());
-    println!("drivers   {}", project.target.join("drivers").display());
-    println!("examples  {}", project.target.join("examples").display());
-    println!("modules   {}", project.target.join("dropin").display());
+    say!("\nlibrary   {}", dist.folder.display());
+    say!("tool      {}", dist.folder.join("bin/cntk-reader").display());
+    say!("drivers   {}", project.target.join("drivers").display());
+    say!("examples  {}", project.target.join("examples").display());
+    say!("modules   {}", project.target.join("dropin").display());
     Ok(())
 }
 

@@ -12,11 +12,11 @@ const ACCURACY: f64 = 95.0;
 
 /// Builds what is needed and runs the demo.
 pub fn command(project: &Project) -> Result<()> {
-    println!("The digits example: a softmax classifier trained from examples/data/digits.train.ctf");
+    say!("The digits example: a softmax classifier trained from examples/data/digits.train.ctf");
     let clock = Instant::now();
     build(project)?;
     let story = project.part("training, stopped and resumed", || resume(project))?;
-    println!("\n{story}\nAll in {:.0} s.", clock.elapsed().as_secs_f64());
+    say!("\n{story}\nAll in {:.0} s.", clock.elapsed().as_secs_f64());
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// An installed library.
 #[derive(Clone)]
@@ -79,12 +80,26 @@ pub fn archive(project: &Project) -> Result<PathBuf> {
     Ok(project.release_folder().join("libcntk_reader_clib.a"))
 }
 
-/// Builds the library in release mode and installs it into target/dist.
+/// Builds the library in release mode and installs it into target/dist, once: other steps may use what is there.
 pub fn build(project: &Project) -> Result<Dist> {
+    /// What was built where, and whether it was hardly optimized.
+    static BUILT: Mutex<Vec<(Dist, bool)>> = Mutex::new(Vec::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = project.target.join("dist");
+    match built.iter().position(|(dist, _)| dist.folder == folder) {
+        Some(there) if built[there].1 == project.quick => return Ok(built[there].0.clone()),
+        Some(there) => drop(built.remove(there)),
+        None => {}
+    }
+    let dist = install_all(project, folder)?;
+    built.push((dist.clone(), project.quick));
+    Ok(dist)
+}
+
+fn install_all(project: &Project, folder: PathBuf) -> Result<Dist> {
     let archive = archive(project)?;
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
-    let dist =
-        Dist { folder: project.target.join("dist"), version: version(project)?, abi: header::abi(project)? };
+    let dist = Dist { folder, version: version(project)?, abi: header::abi(project)? };
     // The tool stays: it takes longer to build, and only those who want it do so.
     for part in ["include", "lib"] {
         empty_folder(&dist.folder.join(part))?;

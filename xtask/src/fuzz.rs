@@ -82,7 +82,7 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
     let program = project.part("building the targets", || build(project, options.sanitizer.as_deref()))?;
     let targets = chosen(&program, &options.targets)?;
     if options.list {
-        targets.iter().for_each(|target| println!("{:<14} {}", target.name, target.what));
+        targets.iter().for_each(|target| say!("{:<14} {}", target.name, target.what));
         return Ok(());
     }
     if let Some(input) = &options.input {

@@ -9,6 +9,7 @@ use crate::{build, python, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const FOLDER: &str = "docs/guide";
 
@@ -73,7 +74,9 @@ fn in_shell(
     work: impl FnOnce(&Shell<'_>) -> Result<Tally>,
 ) -> Result<Tally> {
     // Outside of the checkout: a package of Cargo below it would become a member of its workspace.
-    let folder = std::env::temp_dir().join(format!("cntk-reader-guide-{}", std::process::id()));
+    static SHELLS: AtomicU32 = AtomicU32::new(0);
+    let number = SHELLS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("cntk-reader-guide-{}-{number}", std::process::id()));
     empty_folder(&folder)?;
     let result = Shell::new(project, &folder, python).and_then(|shell| work(&shell));
     std::fs::remove_dir_all(&folder)?;

@@ -12,10 +12,10 @@ pub fn command(project: &Project) -> Result<()> {
     let text = project.part("header from the Rust code", || generate(project))?;
     let path = project.path(PATH);
     if std::fs::read(&path).is_ok_and(|old| old == text) {
-        println!("{PATH} is up to date");
+        say!("{PATH} is up to date");
     } else {
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        println!("{PATH} written");
+        say!("{PATH} written");
     }
     Ok(())
 }

@@ -79,9 +79,9 @@ pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     }
     let mut failed = 0;
     for (setup, what) in setups {
-        println!("CNTK {version}, {what}:");
+        say!("CNTK {version}, {what}:");
         let tally = check(project, &libraries, setup, Flavor::Release)?;
-        println!("  {} cases as recorded, {} otherwise", tally.passed, tally.failed);
+        say!("  {} cases as recorded, {} otherwise", tally.passed, tally.failed);
         // A difference of CNTK's own modules is one of the host's version and no failure.
         failed += if matches!(setup, Setup::Original) { 0 } else { tally.failed };
     }
@@ -128,10 +128,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup, flavor: Flavor)
     let (mut passed, mut failures) = (0, Vec::new());
     for case in golden::load(project)? {
         if case.name == LOST_CHUNKS && !matches!(setup, Setup::Composite) {
-            println!(
-                "  {}: not compared, CNTK's composite module reads chunks that are not there",
-                case.name
-            );
+            say!("  {}: not compared, CNTK's composite module reads chunks that are not there", case.name);
             continue;
         }
         let (config, script) = case.unpack(&scratch.join(&case.name))?;
@@ -153,7 +150,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup, flavor: Flavor)
         }
     }
     for failure in failures.iter().take(SHOWN) {
-        println!("{failure}");
+        say!("{failure}");
     }
     Ok(Tally { passed, failed: failures.len(), ..Tally::default() })
 }

@@ -1,5 +1,8 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 
+#[macro_use]
+mod console;
+
 mod abi;
 mod ahead;
 mod bench;
@@ -156,7 +159,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
     let mut parser = Parser::from_args(arguments);
     let command = match parser.next()? {
         None | Some(Short('h') | Long("help")) => {
-            print!("{HELP}");
+            console::print(format_args!("{HELP}"));
             return Ok(());
         }
         Some(Value(command)) => command.string()?,
@@ -183,7 +186,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
         "abi" => no_more(parser).and_then(|()| abi::command(&project)),
         "fmt" => no_more(parser).and_then(|()| fmt::command(&project)),
         "help" => {
-            print!("{HELP}");
+            console::print(format_args!("{HELP}"));
             Ok(())
         }
         unknown => bail!("There is no command '{unknown}'.\n\n{HELP}"),

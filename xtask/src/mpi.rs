@@ -134,7 +134,7 @@ fn compare(what: &str, got: &[f64], wanted: &[f64]) -> Result<()> {
         got.len() == wanted.len() && largest <= TOLERANCE,
         "{what}: the weights differ by {largest} from those of 1 rank"
     );
-    println!("      {what}: each sample once a sweep, weights within {largest:.1e} of those of 1 rank");
+    say!("      {what}: each sample once a sweep, weights within {largest:.1e} of those of 1 rank");
     Ok(())
 }
 

@@ -28,7 +28,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         }
     }
     let tally = all(project, is_short)?;
-    println!("\n{tally}");
+    say!("\n{tally}");
     ensure!(tally.failed == 0, "Checks failed on aarch64.");
     Ok(())
 }
@@ -37,7 +37,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 pub fn all(project: &Project, is_short: bool) -> Result<Tally> {
     let built = cross::aarch64(project)?;
     let cross = built.cross.as_ref().context("nothing is built for another processor")?;
-    println!("  {}, {}", cross.version(project)?, cross.emulator());
+    say!("  {}, {}", cross.version(project)?, cross.emulator());
     let mut tally = tests(&built, is_short)?;
     tally = tally.and(records(&built, cross, if is_short { SHORT } else { 1 })?);
     if !is_short {
@@ -60,7 +60,7 @@ fn tests(built: &Project, is_short: bool) -> Result<Tally> {
         let run = built.cargo("test").args(chosen).arg("--no-fail-fast");
         Ok(libtest(&run.args(["--", "--skip", OF_FAULTS]).go()?))
     })?;
-    println!("      {tests}");
+    say!("      {tests}");
     Ok(tests)
 }
 
@@ -69,7 +69,7 @@ fn records(built: &Project, cross: &Cross, every: usize) -> Result<Tally> {
     built.part("drivers", || build::drivers(built, &dist))?;
     let what = "golden records through the C++ header";
     let records = built.part(what, || replay::check(built, every, &cross.runner()))?;
-    println!("      {records}");
+    say!("      {records}");
     Ok(records)
 }
 

@@ -1,9 +1,9 @@
 //! The checkout's folders, and how commands print their progress.
 
+use crate::console;
 use crate::cross::{self, Cross};
 use crate::run::Run;
 use anyhow::{Context, Result};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -105,17 +105,16 @@ impl Project {
         if self.silent {
             return work();
         }
-        print!("  {what} ... ");
+        console::print(format_args!("  {what} ... "));
         if self.verbose {
-            println!();
+            say!("");
         }
-        std::io::stdout().flush()?;
         let clock = Instant::now();
         let result = work();
         let seconds = clock.elapsed().as_secs_f64();
         match &result {
-            Ok(_) => println!("{seconds:.1} s"),
-            Err(_) => println!("failed after {seconds:.1} s"),
+            Ok(_) => say!("{seconds:.1} s"),
+            Err(_) => say!("failed after {seconds:.1} s"),
         }
         result
     }

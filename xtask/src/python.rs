@@ -1,12 +1,13 @@
 //! The Python module under python: its environment, and its tests.
 
-use crate::project::{Project, empty_folder};
+use crate::project::{Project, alone, empty_folder};
 use crate::steps::Tally;
 use crate::{dist, portable, tools, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// Packages that tests and examples need, and the build of the package itself before Python 3.11. What needs PyTorch or JAX is
 /// tested by the step `torch`.
@@ -52,6 +53,8 @@ pub fn environment_with(
     name: &str,
     packages: &[&str],
 ) -> Result<std::result::Result<PathBuf, String>> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _alone = alone(&MAKING);
     let folder = project.target.join("python");
     let python = folder.join(name).join("bin/python");
     let ready = folder.join(if name == "venv" { "ready".to_owned() } else { format!("ready-{name}") });
@@ -186,7 +189,7 @@ pub fn unittest(output: &str) -> Result<Tally> {
     let reasons =
         output.lines().filter_map(|line| line.split_once(" ... skipped ").map(|(_, reason)| reason));
     for reason in reasons.collect::<BTreeSet<_>>() {
-        println!("      skipped: {}", reason.trim_matches(['\'', '"']));
+        say!("      skipped: {}", reason.trim_matches(['\'', '"']));
     }
     Ok(Tally { passed: count - skipped, failed: 0, skipped })
 }

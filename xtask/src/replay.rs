@@ -36,7 +36,7 @@ pub fn check(project: &Project, every: usize, under: &[&str]) -> Result<Tally> {
     let passed = cases.len().saturating_sub(failures.len());
     if !failures.is_empty() {
         let shown = failures.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
-        println!(
+        say!(
             "{shown}\n{} of {} cases differ; their data are in {}",
             failures.len(),
             failures.len() + passed,

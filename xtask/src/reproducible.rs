@@ -10,7 +10,7 @@ const FOLDERS: [&str; 2] = ["one", "another/folder of sources"];
 
 /// Builds twice, and compares all files that are installed.
 pub fn command(project: &Project) -> Result<()> {
-    println!("\n{}", figures(project)?);
+    say!("\n{}", figures(project)?);
     Ok(())
 }
 

@@ -69,7 +69,7 @@ impl Run {
     /// Runs it; returns what it wrote to standard output and standard error. Fails if the program fails.
     pub fn go(mut self) -> Result<String> {
         if self.verbose {
-            println!("$ {}", self.shown);
+            say!("$ {}", self.shown);
         }
         let (mut from, to) = std::io::pipe()?;
         self.command.stdout(to.try_clone()?).stderr(to);

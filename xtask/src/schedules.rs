@@ -31,8 +31,8 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         }
     }
     let output = run(project, schedules, seed)?;
-    figures(&output).for_each(|line| println!("{line}"));
-    println!("{}", libtest(&output));
+    figures(&output).for_each(|line| say!("{line}"));
+    say!("{}", libtest(&output));
     Ok(())
 }
 
@@ -66,7 +66,7 @@ fn fresh_seed() -> Result<u64> {
 /// The short form, a step of `cargo xtask test`: the same orders each time.
 pub fn step(project: &Project) -> Result<Tally> {
     let output = run(project, None, None)?;
-    figures(&output).for_each(|line| println!("      {line}"));
+    figures(&output).for_each(|line| say!("      {line}"));
     Ok(libtest(&output))
 }
 

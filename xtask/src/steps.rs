@@ -29,7 +29,7 @@ impl Tally {
 
     /// One check that cannot be made here. Prints the reason.
     pub fn skipped(reason: impl Display) -> Result<Tally> {
-        println!("      skipped: {reason}");
+        say!("      skipped: {reason}");
         Ok(Tally { skipped: 1, ..Tally::default() })
     }
 
@@ -72,13 +72,19 @@ pub struct Step {
     pub what: &'static str,
     /// Runs it. An error counts as one failed check.
     pub work: fn(&Project) -> Result<Tally>,
+    /// Other steps may run beside it: of what they make it needs the library alone, and it makes nothing that they need.
+    pub is_apart: bool,
 }
 
 const fn step(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
-    Step { name, what, work }
+    Step { name, what, work, is_apart: false }
 }
 
-/// All steps, in order.
+const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
+    Step { name, what, work, is_apart: true }
+}
+
+/// All steps, in order. Those that are apart begin together with the first of them, and run one after the other.
 pub const ALL: &[Step] = &[
     step("rustfmt", "the Rust code is formatted", |project| {
         fmt::rust(project, true).and_then(|()| Tally::passed(1))
@@ -87,7 +93,7 @@ pub const ALL: &[Step] = &[
     step("links", "no link of a document is broken", |project| Tally::passed(repository::links(project)?)),
     step("differences", "each way in which CNTK 2.7 fails has a test of what happens here", |project| {
         let kept = differences::check(project)?;
-        println!("      {kept}");
+        say!("      {kept}");
         Tally::passed(kept.kills())
     }),
     step("paths", "no file names a machine's paths", |project| {
@@ -111,10 +117,21 @@ pub const ALL: &[Step] = &[
     step("tool", "the command-line tool: its commands, in a pipe", |project| {
         Ok(libtest(&dist::release(project, "test").args(["--package", TOOL]).go()?))
     }),
-    step(
+    apart(
         "fuzz",
         "inputs that coverage finds, for all formats, calls and ways to the same result",
         fuzz::step,
+    ),
+    apart(
+        "schedules",
+        "protocols between threads, each under thousands of orders of their steps",
+        schedules::step,
+    ),
+    apart("python-lint", "style and types of the Python package", lint::step),
+    apart(
+        "torch",
+        "what needs PyTorch: tests of the package, the guide's page, the example on 1 to 3 ranks, killed and resumed",
+        torch::step,
     ),
     step("symbols", "the shared library's exported symbols, and one ABI number everywhere", library_symbols),
     step("abi", "the ABI is the committed one", |project| {
@@ -129,7 +146,6 @@ pub const ALL: &[Step] = &[
         built(project)?;
         replay::check(project, 1, &[])
     }),
-    step("python-lint", "style and types of the Python package", lint::step),
     step(
         "python",
         "the Python package, in the checkout and as its wheel installs it in each Python",
@@ -178,18 +194,8 @@ pub const ALL: &[Step] = &[
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)
     }),
-    step(
-        "torch",
-        "what needs PyTorch: tests of the package, the guide's page, the example on 1 to 3 ranks, killed and resumed",
-        torch::step,
-    ),
     step("csharp", "the C# example", |project| with_luxuries(project, &[Tool::Mono], csharp::check)),
     step("cpp", "C++ tests under two sanitizers, and CMake projects that use the library", cpp),
-    step(
-        "schedules",
-        "protocols between threads, each under thousands of orders of their steps",
-        schedules::step,
-    ),
     step("valgrind", "every tenth golden record under Valgrind", |project| sanitize::valgrind(project, 10)),
     step("bench", "the benchmarks on small data, answers checked", bench::step),
 ];
@@ -269,7 +275,7 @@ fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Res
 /// `cargo xtask sanitize` alone, because their standard library and all crates are compiled again for it.
 fn cpp(project: &Project) -> Result<Tally> {
     if let Err(reason) = tools::need(project, &[Tool::Clang]) {
-        println!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");
+        say!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");
     }
     let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());
     let options = ["-DCNTK_READER_TEST_SUBDIRECTORY=ON", &cargo_target];

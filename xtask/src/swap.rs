@@ -150,13 +150,13 @@ pub fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
             error.context("The modules did not work there, and the originals are back in their place")
         );
     }
-    println!(
+    say!(
         "\nCNTK {version} in {} now reads with cntk-reader. The originals are beside the modules, as *.original.\n\
          To go back: cargo xtask dropin restore --libs {0}",
         folder.display()
     );
     for module in missing {
-        println!("This CNTK has no {}; it gets none.", module.file(host));
+        say!("This CNTK has no {}; it gets none.", module.file(host));
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ pub fn restore(_project: &Project, folder: &Path) -> Result<()> {
     let host = host_of(&folder)?;
     match put_back(&folder, host)? {
         0 => bail!("{} has no originals to put back.", folder.display()),
-        count => println!("{count} modules of CNTK {} are back in {}.", host.version, folder.display()),
+        count => say!("{count} modules of CNTK {} are back in {}.", host.version, folder.display()),
     }
     Ok(())
 }

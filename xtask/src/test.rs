@@ -1,11 +1,14 @@
 //! `cargo xtask test`: runs the steps, times them, and sums up.
 
 use crate::ahead::Ahead;
+use crate::console;
 use crate::project::Project;
 use crate::steps::{ALL, Step, Tally};
 use anyhow::{Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Instant;
 
 /// Runs the steps that the arguments name, or all.
@@ -16,7 +19,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         match argument {
             Long("list") => {
                 for step in ALL {
-                    println!("{:<14} {}", step.name, step.what);
+                    say!("{:<14} {}", step.name, step.what);
                 }
                 return Ok(());
             }
@@ -34,43 +37,86 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     run(&project, &chosen, keep_going)
 }
 
-/// Runs the steps in turn. The last line that it prints is `N passed, N failed, N skipped`.
+/// Runs the steps. The last line that it prints is `N passed, N failed, N skipped`.
 fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let clock = Instant::now();
-    let ahead = (steps.len() == ALL.len()).then(|| Ahead::start(project));
-    let mut total = Tally::default();
-    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
-    for (number, step) in steps.iter().enumerate() {
-        println!("[{}/{}] {}: {}", number + 1, steps.len(), step.name, step.what);
-        let clock = Instant::now();
-        let tally = (step.work)(project).unwrap_or_else(|error| {
-            println!("{error:#}");
-            Tally { failed: 1, ..Tally::default() }
-        });
-        let outcome = if tally.failed == 0 { "ok" } else { "FAILED" };
-        println!("      {outcome}, {tally}, {:.1} s", clock.elapsed().as_secs_f64());
-        total = total.and(tally);
-        if tally.skipped > 0 {
-            skipped.push(step.name);
-        }
-        if tally.failed > 0 {
-            failed.push(step.name);
-            if !keep_going {
-                break;
-            }
-        }
-    }
+    let are_all = steps.len() == ALL.len();
+    let ahead = are_all.then(|| Ahead::start(project));
+    // A verbose command shows what programs print as it comes, and so of one step at a time.
+    let two_at_once = are_all && !project.verbose && crate::machine::cores() > 1;
+    let mut tallies = run_all(project, steps, keep_going, two_at_once);
     drop(ahead);
-    println!("\n{} steps in {:.0} s", steps.len(), clock.elapsed().as_secs_f64());
+    tallies.sort_unstable_by_key(|&(number, _)| number);
+    let total = tallies.iter().fold(Tally::default(), |total, &(_, tally)| total.and(tally));
+    let names = |is_meant: fn(&Tally) -> bool| -> Vec<&str> {
+        let meant = tallies.iter().filter(|(_, tally)| is_meant(tally));
+        meant.map(|&(number, _)| steps[number].name).collect()
+    };
+    let (failed, skipped) = (names(|tally| tally.failed > 0), names(|tally| tally.skipped > 0));
+    say!("\n{} steps in {:.0} s", steps.len(), clock.elapsed().as_secs_f64());
     if !skipped.is_empty() {
-        println!("skipped, at least in part: {}", skipped.join(", "));
+        say!("skipped, at least in part: {}", skipped.join(", "));
     }
     if !failed.is_empty() {
-        println!("failed: {} (one step alone: cargo xtask test {})", failed.join(", "), failed[0]);
+        say!("failed: {} (one step alone: cargo xtask test {})", failed.join(", "), failed[0]);
     }
-    println!("{total}");
+    say!("{total}");
     if !failed.is_empty() {
         std::process::exit(1);
     }
     Ok(())
+}
+
+/// Runs the steps in turn, until one fails or all have run; with `two_at_once`, those that are apart on a second thread. Returns the
+/// numbers of those that have run, and what they gave.
+fn run_all(project: &Project, steps: &[&Step], keep_going: bool, two_at_once: bool) -> Vec<(usize, Tally)> {
+    let is_over = AtomicBool::new(false);
+    let run = |number: usize| -> Option<(usize, Tally)> {
+        if is_over.load(Ordering::Relaxed) {
+            return None;
+        }
+        let tally = run_one(project, number, steps);
+        is_over.fetch_or(tally.failed > 0 && !keep_going, Ordering::Relaxed);
+        Some((number, tally))
+    };
+    let (apart, in_turn): (Vec<usize>, Vec<usize>) =
+        (0..steps.len()).partition(|&number| two_at_once && steps[number].is_apart);
+    let before =
+        apart.first().map_or(in_turn.len(), |&first| in_turn.partition_point(|&number| number < first));
+    let (before, beside) = in_turn.split_at(before);
+    let mut tallies: Vec<_> = before.iter().copied().filter_map(run).collect();
+    std::thread::scope(|scope| {
+        let (sender, ended) = channel();
+        scope.spawn(|| {
+            for number in apart {
+                // The receiver is there until the sender is dropped.
+                let _ = sender.send(console::keep(|| run(number)));
+            }
+            drop(sender);
+        });
+        let mut show = |(tally, printed)| {
+            console::print(format_args!("{printed}"));
+            tallies.extend(tally);
+        };
+        for &number in beside {
+            show((run(number), String::new()));
+            ended.try_iter().for_each(&mut show);
+        }
+        ended.iter().for_each(show);
+    });
+    tallies
+}
+
+/// Runs a step.
+fn run_one(project: &Project, number: usize, steps: &[&Step]) -> Tally {
+    let step = steps[number];
+    say!("[{}/{}] {}: {}", number + 1, steps.len(), step.name, step.what);
+    let clock = Instant::now();
+    let tally = (step.work)(project).unwrap_or_else(|error| {
+        say!("{error:#}");
+        Tally { failed: 1, ..Tally::default() }
+    });
+    let outcome = if tally.failed == 0 { "ok" } else { "FAILED" };
+    say!("      {outcome}, {tally}, {:.1} s", clock.elapsed().as_secs_f64());
+    tally
 }

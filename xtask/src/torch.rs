@@ -67,7 +67,7 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
             pip(&PACKAGES)?;
             for package in OPTIONAL {
                 if pip(&[package]).is_err() {
-                    println!("{package} cannot be installed");
+                    say!("{package} cannot be installed");
                 }
             }
             Ok(())
@@ -241,9 +241,7 @@ impl Example<'_> {
         let output = self.python().args(["-c", COMPARE]).arg(got).arg(wanted).output()?;
         let difference: f64 = output.trim().parse().with_context(|| format!("no difference: {output}"))?;
         ensure!(difference <= TOLERANCE, "{what}: the weights differ by {difference} from those of 1 rank");
-        println!(
-            "      {what}: each sequence once a sweep, weights within {difference:.1e} of those of 1 rank"
-        );
+        say!("      {what}: each sequence once a sweep, weights within {difference:.1e} of those of 1 rank");
         Ok(())
     }
 }

@@ -193,23 +193,23 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let long = Project { long: true, ..project.clone() };
     let mut failed = Vec::new();
     for promise in chosen {
-        println!("{}: {}", promise.name, promise.kept_by);
+        say!("{}: {}", promise.name, promise.kept_by);
         match (promise.measure)(&long) {
             Ok(figures) => {
-                println!("  {figures}");
+                say!("  {figures}");
                 let measured = format!("{figures} | {}, {} CPUs", machine::date(project)?, machine::cores());
                 write(project, Some((promise.name, measured)))?;
             }
             // What failed keeps its last figures: they say when it was kept last.
             Err(error) => {
-                println!("  FAILED: {error:#}");
+                say!("  FAILED: {error:#}");
                 failed.push(promise.name);
             }
         }
     }
     write(project, None)?;
     ensure!(failed.is_empty(), "Not kept: {}. The table has their last figures.", failed.join(", "));
-    println!("\n{DOCUMENT} is written.");
+    say!("\n{DOCUMENT} is written.");
     Ok(())
 }
 

@@ -42,7 +42,7 @@ pub fn command(project: &Project) -> Result<()> {
     let text = std::fs::read_to_string(project.path(DOCUMENT))?;
     let new = filled(&text, &count(project)?)?;
     std::fs::write(project.path(DOCUMENT), new)?;
-    println!("{DOCUMENT} is written. Each new line needs a reason in its last cell.");
+    say!("{DOCUMENT} is written. Each new line needs a reason in its last cell.");
     Ok(())
 }
 

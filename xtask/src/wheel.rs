@@ -53,7 +53,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         }
         (false, other) => bail!("There are wheels for x86_64 and aarch64, not for '{other}'"),
     };
-    println!("{} ({:.1} MB)", file.display(), std::fs::metadata(&file)?.len() as f64 / 1e6);
+    say!("{} ({:.1} MB)", file.display(), std::fs::metadata(&file)?.len() as f64 / 1e6);
     Ok(())
 }
 
@@ -78,7 +78,7 @@ impl<'a> Wheel<'a> {
 
     fn build_and_check(&self) -> Result<PathBuf> {
         let wheel = self.build()?;
-        println!("\n{} checks of the programs in it passed", self.check(&wheel)?);
+        say!("\n{} checks of the programs in it passed", self.check(&wheel)?);
         Ok(wheel)
     }
 

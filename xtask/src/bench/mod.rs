@@ -56,14 +56,14 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
     let text = match measure(project, &options)? {
         Outcome::Measured(text, _) => text,
         Outcome::Nothing(reason) => {
-            println!("\nNothing was compared: {reason}.");
+            say!("\nNothing was compared: {reason}.");
             std::process::exit(NOT_INSTALLED);
         }
     };
-    println!("\n{text}");
+    say!("\n{text}");
     if options.record {
         let path = record::write(project, &options, &tree, load, &text)?;
-        println!("recorded in {}", path.display());
+        say!("recorded in {}", path.display());
     }
     Ok(())
 }

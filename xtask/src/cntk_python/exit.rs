@@ -29,6 +29,6 @@ pub fn check(project: &Project, ours: &Side, cntk: &Side) -> Result<Tally> {
         }
         Ok(())
     })?;
-    println!("      {crashes} of them crashed");
+    say!("      {crashes} of them crashed");
     Ok(Tally { passed: RUNS - crashes, failed: crashes, ..Tally::default() })
 }

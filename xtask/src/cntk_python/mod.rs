@@ -75,7 +75,7 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
         match install::install(project, version)? {
             Installed::Yes(cntk) => failed += run(project, &cntk, &options)?.failed,
             Installed::No(reason) => {
-                println!("\nCNTK {version}: nothing was compared: {reason}.");
+                say!("\nCNTK {version}: nothing was compared: {reason}.");
                 std::process::exit(NOT_INSTALLED);
             }
         }
@@ -111,7 +111,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let images = !options.short
         && install::images(project, cntk)?
             .inspect(|reason| {
-                println!("The image module cannot be loaded: {reason}. Cases with images are left out.");
+                say!("The image module cannot be loaded: {reason}. Cases with images are left out.");
             })
             .is_none();
     let cases = choose(&original, options, images)?;
@@ -141,7 +141,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
         let paths = Paths { ours: ours.library_path(), cntk: original.library_path(), may_crash };
         tally = tally.and(brainscript(project, cntk.host, paths)?);
         let trained = train::compare(project, &ours, &original)?;
-        println!("      training: {} programs with the same losses, {} not", trained.passed, trained.failed);
+        say!("      training: {} programs with the same losses, {} not", trained.passed, trained.failed);
         tally = tally.and(trained);
         if !options.short && options.modules == Modules::Ours {
             tally = tally.and(exit::check(project, &ours, &original)?);
@@ -215,13 +215,13 @@ impl Sums {
             Verdict::Same => self.same += 1,
             Verdict::Known(reason) => {
                 if verbose {
-                    println!("{name}: {reason}");
+                    say!("{name}: {reason}");
                 }
                 *self.known.entry(reason).or_default() += 1;
             }
             Verdict::Different(ours, cntk) => {
                 self.failed += 1;
-                println!("{name}\n  ours   {}\n  CNTK   {}\n", short(&ours), short(&cntk));
+                say!("{name}\n  ours   {}\n  CNTK   {}\n", short(&ours), short(&cntk));
             }
         }
     }
@@ -236,14 +236,14 @@ impl Sums {
 
     fn print(&self, what: &str) {
         let known: usize = self.known.values().sum();
-        println!(
+        say!(
             "      {what}: {} cases: {} the same, {known} with a known difference, {} not",
             self.same + known + self.failed,
             self.same,
             self.failed
         );
         for (reason, count) in &self.known {
-            println!("      {count:>5} {reason}");
+            say!("      {count:>5} {reason}");
         }
     }
 }

@@ -41,7 +41,7 @@ pub fn compare(project: &Project, ours: &Side, cntk: &Side) -> Result<Tally> {
             difference => {
                 tally.failed += 1;
                 let (ours, cntk) = difference.unwrap_or((&ours[0], &cntk[0]));
-                println!("training, {}:\n  ours   {ours}\n  CNTK   {cntk}\n", program.name);
+                say!("training, {}:\n  ours   {ours}\n  CNTK   {cntk}\n", program.name);
             }
         }
     }

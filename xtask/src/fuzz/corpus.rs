@@ -24,7 +24,7 @@ pub fn minimize(project: &Project, program: &Program, targets: &[Target], corpor
             std::fs::write(corpus.join(path.file_name().context("a file's name")?), content)?;
         }
         let bytes: usize = contents.iter().map(Vec::len).sum();
-        println!("{:<14} {} files, {bytes} bytes", target.name, best.len());
+        say!("{:<14} {} files, {bytes} bytes", target.name, best.len());
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ pub fn write(project: &Project) -> Result<()> {
     }
     std::fs::write(project.path(RECORD), &text)?;
     std::fs::remove_file(&path)?;
-    println!("{RECORD}: {} targets", sums.len());
+    say!("{RECORD}: {} targets", sums.len());
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// How targets are run.
@@ -35,13 +36,17 @@ impl Session {
     ) -> Result<usize> {
         let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let first_error = Mutex::new(None);
+        let (ended, lines) = channel();
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.min(targets.len()) {
-                scope.spawn(|| {
+                let ended = ended.clone();
+                let (next, failed, first_error) = (&next, &failed, &first_error);
+                scope.spawn(move || {
                     while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
                         match self.run_one(project, program, target) {
                             Ok((line, is_good)) => {
-                                println!("{indent}{line}");
+                                // Who has started the session listens until all threads have ended.
+                                let _ = ended.send(line);
                                 failed.fetch_add(usize::from(!is_good), Ordering::Relaxed);
                             }
                             Err(error) => {
@@ -55,6 +60,8 @@ impl Session {
                     }
                 });
             }
+            drop(ended);
+            lines.iter().for_each(|line| say!("{indent}{line}"));
         });
         match first_error.into_inner().unwrap_or_else(|poison| poison.into_inner()) {
             Some(error) => Err(error),

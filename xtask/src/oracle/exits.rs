@@ -32,7 +32,7 @@ pub fn check(drivers: &Drivers, folder: &Path, runs: usize) -> Result<Tally> {
             ensure!(ours.lines == cntk.lines, "Two minibatches of utterances differ from CNTK's.");
             crashes += usize::from(ours.end != End::Done);
         }
-        println!("      a program {what}: {runs} runs, {crashes} crashes");
+        say!("      a program {what}: {runs} runs, {crashes} crashes");
         tally.passed += usize::from(crashes == 0);
         tally.failed += usize::from(crashes > 0);
     }

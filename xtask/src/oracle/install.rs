@@ -1,5 +1,6 @@
 //! Real CNTK, installed or built under target/oracle by scripts of their own.
 
+use crate::console;
 use crate::dropin::{Host, MODULES};
 use crate::portable::Age;
 use crate::project::Project;
@@ -120,7 +121,7 @@ fn script(project: &Project, name: &str, cntk: &Cntk, arguments: &[&str]) -> Res
     let output = std::io::read_to_string(reader)?;
     let status = child.wait()?;
     if project.verbose {
-        print!("{output}");
+        console::print(format_args!("{output}"));
     }
     match status.code() {
         Some(0) => Ok(None),

@@ -119,7 +119,7 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
     let cntk = match install::install_or_build(project, &options.version, options.git.as_deref())? {
         Installed::Yes(cntk) => cntk,
         Installed::No(reason) => {
-            println!("\nNothing was compared: {reason}.");
+            say!("\nNothing was compared: {reason}.");
             std::process::exit(NOT_INSTALLED);
         }
     };
@@ -253,10 +253,10 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     sums.print(cntk, golden.len(), total);
     if let Some(reason) = images {
-        println!("      {} cases with images were left out: {reason}.", sums.left_out);
+        say!("      {} cases with images were left out: {reason}.", sums.left_out);
     }
     if sums.unknown > 0 {
-        println!("      {} cases were left out because this version of CNTK cannot read them.", sums.unknown);
+        say!("      {} cases were left out because this version of CNTK cannot read them.", sums.unknown);
     }
     let passed = total - sums.failed - sums.left_out - sums.unknown;
     let tally = Tally { passed, failed: sums.failed, ..Tally::default() };
@@ -405,20 +405,20 @@ impl Sums {
             Report::Same => self.same_random += 1,
             Report::Known(case, rule) => {
                 if verbose {
-                    println!("{case}\n  known  {}", rule.name);
+                    say!("{case}\n  known  {}", rule.name);
                 }
                 self.known.entry(rule.name).or_insert((0, rule.what)).0 += 1;
             }
             Report::Failed(text) => {
                 self.failed += 1;
-                println!("{text}\n");
+                say!("{text}\n");
             }
         }
     }
 
     fn print(&self, cntk: &Cntk, golden: usize, total: usize) {
         let known: usize = self.known.values().map(|(count, _)| count).sum();
-        println!(
+        say!(
             "      CNTK {}: {total} cases ({golden} golden, {} random): {} the same ({} golden, {} random), {known} with a known \
              difference, {} not",
             cntk.version(),
@@ -430,7 +430,7 @@ impl Sums {
         );
         for (name, (count, what)) in &self.known {
             let share = 100.0 * *count as f64 / total as f64;
-            println!("      {count:>5} ({share:.1} % of the cases) {name}: {what}");
+            say!("      {count:>5} ({share:.1} % of the cases) {name}: {what}");
         }
     }
 }

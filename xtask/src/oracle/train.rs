@@ -39,12 +39,10 @@ pub fn compare(project: &Project, cntk: &Cntk, paths: Paths<'_>) -> Result<Tally
         tally.passed += usize::from(same);
         tally.failed += usize::from(!same);
         if !same {
-            println!(
-                "{network}:\n  ours {ours:#?}\n  begun {begun:#?}\n  ended {ended:#?}\n  CNTK {theirs:#?}"
-            );
+            say!("{network}:\n  ours {ours:#?}\n  begun {begun:#?}\n  ended {ended:#?}\n  CNTK {theirs:#?}");
         }
     }
-    println!(
+    say!(
         "      BrainScript's program of CNTK {}: {} networks with the same losses, whole and resumed, {} not",
         cntk.version(),
         tally.passed,

@@ -96,7 +96,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
             failed |= tally.failed > 0;
         }
     }
-    println!("\n{}", lines.join("\n"));
+    say!("\n{}", lines.join("\n"));
     if failed { bail!("Something was found: see above.") } else { Ok(()) }
 }
 
@@ -112,9 +112,9 @@ pub fn figures(project: &Project, kind: Kind) -> Result<String> {
 fn run(project: &Project, kind: Kind) -> Vec<(String, Tally)> {
     let checks = kind.checks().iter().map(|check| {
         let clock = Instant::now();
-        println!("{}: {}", kind.name(), check.what);
+        say!("{}: {}", kind.name(), check.what);
         let tally = (check.run)(project).unwrap_or_else(|error| {
-            println!("{error:#}");
+            say!("{error:#}");
             Tally { failed: 1, ..Tally::default() }
         });
         let seconds = clock.elapsed().as_secs_f64();

@@ -41,7 +41,7 @@ pub fn run(project: &Project, built: &Project, wheel: &Path) -> Result<()> {
             project.part("the package in this Python", || package(built, &python, &unpacked, &digits))
         }
         Err(reason) => {
-            println!("  the package was not run: {reason:#}");
+            say!("  the package was not run: {reason:#}");
             Ok(())
         }
     }

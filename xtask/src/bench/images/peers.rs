@@ -148,7 +148,7 @@ fn compare(
             let is_peer = matches!(reader, Reader::Peer(_));
             let error = error.context(subject.name.clone());
             ensure!(is_peer, error);
-            println!("{} could not be measured: {}", subject.name, last_line(&error));
+            say!("{} could not be measured: {}", subject.name, last_line(&error));
             continue;
         }
         kept.push((reader, threads));

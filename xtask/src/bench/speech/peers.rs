@@ -61,7 +61,7 @@ pub fn measure(project: &Project, options: &Options, maker: &Maker<'_>, corpus: 
             let found = subject.once().map_err(|error| error.context(subject.name.clone()));
             if let Err(error) = found.and_then(|found| check(&subject.name, &found["sums"], &corpus.sums)) {
                 ensure!(is_peer, error);
-                println!("{} could not be measured: {}", subject.name, last_line(&error));
+                say!("{} could not be measured: {}", subject.name, last_line(&error));
                 continue;
             }
             subjects.push(subject);
