@@ -48,6 +48,12 @@ impl Minibatch {
         minibatch
     }
 
+    /// Bytes of its data and layouts. Where sequences have a sample or two, the layouts are most of it.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes_of = |stream: &StreamMinibatch| stream.block().len() + size_of_val(&*stream.layout.records);
+        self.streams.iter().map(bytes_of).sum::<usize>() + size_of_val(&*self.keys)
+    }
+
     /// Reports the memory that the minibatch has now to its pool's meter.
     fn count_memory(&mut self, meter: &Meter) {
         let bytes_of = |stream: &StreamMinibatch| {

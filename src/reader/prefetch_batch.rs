@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A batch of this many bytes for each thread that packs is large enough: what is written should still be in the caches
-/// of the processor when it is read, and up to three batches are in memory at a time.
+/// of the processor when it is read, and up to three batches are in memory at a time. (Were layouts not counted, frames of four small
+/// streams would take 40 MB more.)
 const LARGE: usize = 1 << 19;
 
 /// Of minibatches up to this many bytes a batch has one for each thread that packs, however large the batch gets: a single
@@ -44,9 +45,8 @@ impl PrefetchBatch {
 
     /// Bytes of its largest minibatch.
     fn largest(&self) -> usize {
-        let bytes = |minibatch: &Minibatch| minibatch.streams.iter().map(|stream| stream.block().len()).sum();
         let minibatches = self.ready.iter().filter_map(|assembled| assembled.minibatch.as_ref().ok());
-        minibatches.map(bytes).max().unwrap_or(0)
+        minibatches.map(Minibatch::bytes).max().unwrap_or(0)
     }
 }
 
