@@ -15,14 +15,16 @@ const HANDOVER: Duration = Duration::from_micros(50);
 /// How long the reader of a minibatch waits until its parts have come from the processor that wrote them.
 const TRANSFER: Duration = Duration::from_micros(1);
 
-/// Whether to hand over a batch of so many minibatches, if that saves so much time. A batch is read ahead if reading it and what
-/// the caller does between reads both take long enough, because nothing is gained where the caller only waits, and packed by several
-/// threads if packing it takes long enough. (Words in minibatches of 32 samples, packed in 0.9 microseconds, took 1.5 times as long with
-/// two threads. If all work is handed over, second sweeps over four shapes of data in minibatches of 32 and 256 take 1.1 to 4 times as
-/// long with a caller that does nothing on 2 CPUs.) Chunks are loaded ahead in any case. In models, which have no time, all is handed
-/// over.
-pub(super) fn is_worth_it(saved: Duration, minibatches: usize) -> bool {
-    cfg!(shuttle) || saved >= HANDOVER + TRANSFER * minibatches as u32
+/// Whether work on a batch of `minibatches` minibatches, which takes `time`, is handed to another thread: it must take longer than
+/// the handover and the transfer of the minibatches.
+///
+/// A batch is read ahead if this holds both for reading it and for what the caller does between reads, because nothing is gained
+/// where the caller only waits. A batch is packed by several threads if this holds for packing it. (Words in minibatches of 32
+/// samples, packed in 0.9 microseconds, took 1.5 times as long with two threads. If all work is handed over, second sweeps over
+/// four shapes of data in minibatches of 32 and 256 take 1.1 to 4 times as long with a caller that does nothing on 2 CPUs.)
+/// Chunks are loaded ahead in any case. In models, which have no time, all is handed over.
+pub(super) fn is_worth_it(time: Duration, minibatches: usize) -> bool {
+    cfg!(shuttle) || time >= HANDOVER + TRANSFER * minibatches as u32
 }
 
 /// The thread. It has one thing at a time; to hand that over allocates nothing.

@@ -4,13 +4,13 @@
 use crate::cmake::install;
 use crate::header;
 use crate::portable::{self, Age, Library};
-use crate::project::{Project, empty_folder};
+use crate::project::{Project, alone, empty_folder};
 use crate::run::Run;
 use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// An installed library.
 #[derive(Clone)]
@@ -84,13 +84,14 @@ pub fn archive(project: &Project) -> Result<PathBuf> {
 pub fn build(project: &Project) -> Result<Dist> {
     /// What was built where, and whether it was hardly optimized.
     static BUILT: Mutex<Vec<(Dist, bool)>> = Mutex::new(Vec::new());
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut built = alone(&BUILT);
     let folder = project.target.join("dist");
-    match built.iter().position(|(dist, _)| dist.folder == folder) {
-        Some(there) if built[there].1 == project.quick => return Ok(built[there].0.clone()),
-        Some(there) => drop(built.remove(there)),
-        None => {}
+    if let Some((dist, _)) =
+        built.iter().find(|(dist, quick)| dist.folder == folder && *quick == project.quick)
+    {
+        return Ok(dist.clone());
     }
+    built.retain(|(dist, _)| dist.folder != folder);
     let dist = install_all(project, folder)?;
     built.push((dist.clone(), project.quick));
     Ok(dist)

@@ -136,8 +136,8 @@ impl Project {
     }
 }
 
-/// Waits until no other thread does what the lock stands for: a step and [`crate::ahead`] may need the same thing.
-pub fn alone(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
+/// Waits until no other thread does what the lock stands for: a step, one beside it and [`crate::ahead`] may need the same thing.
+pub fn alone<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -81,10 +81,10 @@ const fn step(name: &'static str, what: &'static str, work: fn(&Project) -> Resu
 }
 
 const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
-    Step { name, what, work, is_apart: true }
+    Step { is_apart: true, ..step(name, what, work) }
 }
 
-/// All steps, in order. Those that are apart begin together with the first of them, and run one after the other.
+/// All steps, in order. On a second thread, the steps that are apart run one after the other from when the first of them is due.
 pub const ALL: &[Step] = &[
     step("rustfmt", "the Rust code is formatted", |project| {
         fmt::rust(project, true).and_then(|()| Tally::passed(1))

@@ -94,15 +94,15 @@ fn run_all(project: &Project, steps: &[&Step], keep_going: bool, two_at_once: bo
             }
             drop(sender);
         });
-        let mut show = |(tally, printed)| {
+        let show = |(tally, printed)| {
             console::print(format_args!("{printed}"));
-            tallies.extend(tally);
+            tally
         };
         for &number in beside {
-            show((run(number), String::new()));
-            ended.try_iter().for_each(&mut show);
+            tallies.extend(run(number));
+            tallies.extend(ended.try_iter().filter_map(show));
         }
-        ended.iter().for_each(show);
+        tallies.extend(ended.iter().filter_map(show));
     });
     tallies
 }

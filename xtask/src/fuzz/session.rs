@@ -8,7 +8,6 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -34,39 +33,34 @@ impl Session {
         targets: &[Target],
         indent: &str,
     ) -> Result<usize> {
-        let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let first_error = Mutex::new(None);
-        let (ended, lines) = channel();
+        let next = AtomicUsize::new(0);
+        let (sender, ended) = channel();
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.min(targets.len()) {
-                let ended = ended.clone();
-                let (next, failed, first_error) = (&next, &failed, &first_error);
+                let (next, sender) = (&next, sender.clone());
                 scope.spawn(move || {
                     while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        match self.run_one(project, program, target) {
-                            Ok((line, is_good)) => {
-                                // Who has started the session listens until all threads have ended.
-                                let _ = ended.send(line);
-                                failed.fetch_add(usize::from(!is_good), Ordering::Relaxed);
-                            }
-                            Err(error) => {
-                                // The other targets go on; the first of such errors is the command's.
-                                first_error
-                                    .lock()
-                                    .unwrap_or_else(|poison| poison.into_inner())
-                                    .get_or_insert(error);
-                            }
-                        }
+                        // The receiver is there until all threads have ended.
+                        let _ = sender.send(self.run_one(project, program, target));
                     }
                 });
             }
-            drop(ended);
-            lines.iter().for_each(|line| say!("{indent}{line}"));
-        });
-        match first_error.into_inner().unwrap_or_else(|poison| poison.into_inner()) {
-            Some(error) => Err(error),
-            None => Ok(failed.into_inner()),
-        }
+            drop(sender);
+            // After an error the other targets go on; the first one is the command's.
+            let (mut failed, mut first_error) = (0, None);
+            for result in ended {
+                match result {
+                    Ok((line, is_good)) => {
+                        say!("{indent}{line}");
+                        failed += usize::from(!is_good);
+                    }
+                    Err(error) => {
+                        first_error.get_or_insert(error);
+                    }
+                }
+            }
+            first_error.map_or(Ok(failed), Err)
+        })
     }
 
     /// Runs a target; returns the line to print, and whether no input failed.
