@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::cancel::{self, Wake};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, spin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where the deliverer puts things, one at a time. Without it nothing comes any more.
 pub(crate) struct Outbox<T>(Arc<Shared<T>>);
@@ -14,6 +15,8 @@ pub(crate) struct Inbox<T>(Arc<Shared<T>>);
 struct Shared<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
+    /// There is something to take, or the outbox is gone: what is looked at before sleeping. Written under the lock.
+    has_come: AtomicBool,
 }
 
 struct State<T> {
@@ -25,32 +28,43 @@ struct State<T> {
 /// A way for things from one thread to another. To deliver one allocates nothing.
 pub(crate) fn delivery<T>() -> (Outbox<T>, Inbox<T>) {
     let state = Mutex::new(State { thing: None, is_closed: false });
-    let shared = Arc::new(Shared { state, changed: Condvar::new() });
+    let shared = Arc::new(Shared { state, changed: Condvar::new(), has_come: AtomicBool::new(false) });
     (Outbox(Arc::clone(&shared)), Inbox(shared))
 }
 
 impl<T> Outbox<T> {
     /// Delivers a thing. The one before was taken.
     pub(crate) fn put(&self, thing: T) {
-        self.0.state.lock().thing = Some(thing);
-        self.0.changed.notify_all();
+        self.0.change(|state| state.thing = Some(thing));
     }
 }
 
 impl<T> Drop for Outbox<T> {
     fn drop(&mut self) {
-        self.0.state.lock().is_closed = true;
-        self.0.changed.notify_all();
+        self.0.change(|state| state.is_closed = true);
+    }
+}
+
+impl<T> Shared<T> {
+    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        self.has_come.store(true, Ordering::Relaxed);
+        drop(state);
+        self.changed.notify_all();
     }
 }
 
 impl<T: Send + 'static> Inbox<T> {
     /// Waits for the next thing; `None` if none comes any more. A call that is cancelled leaves it for the next one.
     pub(crate) fn take(&self) -> Result<Option<T>> {
+        // What comes soon comes sooner than a thread that sleeps wakes up.
+        spin(|| self.0.has_come.load(Ordering::Relaxed));
         let waiting = cancel::waiting(&self.0);
         let mut state = self.0.state.lock();
         loop {
             if state.thing.is_some() || state.is_closed {
+                self.0.has_come.store(state.is_closed, Ordering::Relaxed);
                 return Ok(state.thing.take());
             }
             waiting.check()?;

@@ -57,7 +57,7 @@ impl Minibatch {
     /// Reports the memory that the minibatch has now to its pool's meter.
     fn count_memory(&mut self, meter: &Meter) {
         let bytes_of = |stream: &StreamMinibatch| {
-            stream.block.capacity() + stream.layout.records.capacity() * size_of::<Record>()
+            stream.block.held() + stream.layout.records.capacity() * size_of::<Record>()
         };
         let streams = self.streams.iter().map(bytes_of).sum::<usize>();
         self.held.update(meter, streams + self.keys.capacity() * size_of::<SequenceKey>());
@@ -245,7 +245,7 @@ impl MinibatchPool {
     #[cfg(test)]
     fn idle_bytes(&self) -> usize {
         let bytes = |minibatch: &Minibatch| -> usize {
-            minibatch.streams.iter().map(|stream| stream.block.capacity()).sum()
+            minibatch.streams.iter().map(|stream| stream.block.held()).sum()
         };
         self.free_list.0.lock().iter().map(bytes).sum()
     }

@@ -1,8 +1,7 @@
 //! A thread that works on what it is given, and gives it back. A thing belongs to one thread at a time: nothing is shared, so
 //! there is nothing to lock.
 
-use crate::delivery::{Inbox, delivery};
-use crate::sync::mpsc::{SyncSender, sync_channel};
+use crate::delivery::{Inbox, Outbox, delivery};
 use crate::sync::thread::JoinHandle;
 use crate::thread;
 use crate::{Error, Result};
@@ -29,7 +28,7 @@ pub(super) fn is_worth_it(time: Duration, minibatches: usize) -> bool {
 
 /// The thread. It has one thing at a time; to hand that over allocates nothing.
 pub(super) struct HandoffThread<T> {
-    orders: Option<SyncSender<T>>,
+    orders: Option<Outbox<T>>,
     results: Inbox<T>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,10 +36,11 @@ pub(super) struct HandoffThread<T> {
 impl<T: Send + 'static> HandoffThread<T> {
     /// Starts the thread. If there can be none now, that is logged, and the caller does the work itself.
     pub(super) fn start(name: &str, work: fn(&mut T)) -> Option<HandoffThread<T>> {
-        let (orders, inbox) = sync_channel::<T>(1);
+        let (orders, inbox) = delivery::<T>();
         let (outbox, results) = delivery();
         let work = move || {
-            for mut thing in inbox {
+            // It waits outside of any call, so that nobody cancels this.
+            while let Ok(Some(mut thing)) = inbox.take() {
                 // A panic drops the thing and the outbox: the reader sees that and refuses further use.
                 if catch_unwind(AssertUnwindSafe(|| work(&mut thing))).is_err() {
                     return;
@@ -57,10 +57,12 @@ impl<T: Send + 'static> HandoffThread<T> {
         }
     }
 
-    /// Gives a thing away to be worked on. The thread is known to wait: it has given back what it had before.
-    pub(super) fn give(&self, thing: T) -> Result<()> {
-        let orders = self.orders.as_ref().ok_or_else(gone)?;
-        orders.send(thing).map_err(|_| gone())
+    /// Gives a thing away to be worked on. The thread is known to wait: it has given back what it had before. If it has ended by a panic,
+    /// [`HandoffThread::take`] says so.
+    pub(super) fn give(&self, thing: T) {
+        if let Some(orders) = &self.orders {
+            orders.put(thing);
+        }
     }
 
     /// Takes back what was given away. Waits for it; a call that is cancelled leaves it with the thread.
@@ -107,7 +109,7 @@ mod schedules {
             let thread = HandoffThread::start("worker", |thing: &mut Thing| thing.1 += 1).expect("a thread");
             let mut thing = Thing(Arc::clone(&owners), 0);
             for round in 1..=2 {
-                thread.give(thing).expect("the thread is there");
+                thread.give(thing);
                 thing = thread.take().expect("the thread is there");
                 assert_eq!(thing.1, round);
             }
@@ -123,7 +125,7 @@ mod schedules {
             for _ in 0..2 {
                 let thread =
                     HandoffThread::start("worker", |thing: &mut Thing| thing.1 += 1).expect("a thread");
-                thread.give(Thing(Arc::clone(&owners), 0)).expect("the thread is there");
+                thread.give(Thing(Arc::clone(&owners), 0));
                 drop(thread);
                 assert_eq!(Arc::strong_count(&owners), 1, "nothing is left");
             }
@@ -136,9 +138,10 @@ mod schedules {
             let owners = Arc::new(());
             let work = |thing: &mut Thing| std::panic::resume_unwind(Box::new(thing.1));
             let thread = HandoffThread::start("worker", work).expect("a thread");
-            thread.give(Thing(Arc::clone(&owners), 7)).expect("the thread is there");
-            assert!(thread.take().is_err());
-            assert!(thread.give(Thing(Arc::clone(&owners), 8)).is_err());
+            for number in [7, 8] {
+                thread.give(Thing(Arc::clone(&owners), number));
+                assert!(thread.take().is_err());
+            }
             drop(thread);
             assert_eq!(Arc::strong_count(&owners), 1, "nothing is left");
         });

@@ -37,6 +37,7 @@ use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use checkpoint::{Checkpoint, Facts, Progress};
 use handoff::HandoffThread;
 use inspect::{EpochStart, Inspection};
+use parallel_packer::{PackingThreads, WaitingCaller};
 use pipeline::Pipeline;
 use prefetch_batch::{Assembled, BatchSize, PrefetchBatch};
 use std::mem::ManuallyDrop;
@@ -81,8 +82,7 @@ pub struct Reader {
     is_fetched: bool,
     /// When the caller got the first minibatch of the last batch.
     returned: Option<Instant>,
-    /// Threads that pack.
-    packing_threads: usize,
+    packing_threads: PackingThreads,
     /// How many minibatches the next batch has.
     size: BatchSize,
     /// Has the threads and the memory that they write to; see `Drop`.
@@ -132,6 +132,7 @@ enum Unsettled {
 struct Engine {
     pipeline: Option<Box<Pipeline>>,
     ahead: Option<HandoffThread<PrefetchJob>>,
+    waiting_caller: WaitingCaller,
     batch: PrefetchBatch,
     /// An empty one, for its memory; not here while a batch is read ahead.
     spare: PrefetchBatch,
@@ -147,16 +148,17 @@ impl Engine {
     }
 }
 
-/// A batch to be read: by which pipeline, of how many minibatches, and where they go.
+/// A batch to be read: by which pipeline, of how many minibatches, packed by how many threads, and where they go.
 struct PrefetchJob {
     pipeline: Box<Pipeline>,
     wanted: usize,
+    threads: usize,
     batch: PrefetchBatch,
 }
 
 impl PrefetchJob {
     fn read(&mut self) {
-        self.pipeline.read(self.wanted, &mut self.batch);
+        self.pipeline.read(self.wanted, self.threads, &mut self.batch);
     }
 }
 
@@ -177,7 +179,7 @@ impl Reader {
             if source.0.source().is_foreign() {
                 exit::register();
             }
-            let packing_threads = parallel_packer::threads(&pool);
+            let packing_threads = PackingThreads::of(&pool);
             Reader::over(source, options, corpus, pool.clone(), packing_threads, process)
         })?;
         reader.canceller = others.canceller.cloned();
@@ -191,7 +193,7 @@ impl Reader {
         corpus: Arc<Corpus>,
         pool: Pool,
     ) -> Result<Reader> {
-        let packing_threads = parallel_packer::threads(&pool);
+        let packing_threads = PackingThreads::of(&pool);
         Reader::over((deserializer, Vec::new()), options, corpus, pool, packing_threads, Process::current())
     }
 
@@ -200,7 +202,7 @@ impl Reader {
         options: &ReaderSettings,
         corpus: Arc<Corpus>,
         pool: Pool,
-        packing_threads: usize,
+        packing_threads: PackingThreads,
         process: Process,
     ) -> Result<Reader> {
         let source = deserializer.source();
@@ -216,7 +218,7 @@ impl Reader {
         let is_fetched = source.is_fetched();
         let shapes = Arc::new(LateShapes::new(streams.len()));
         let pipeline =
-            Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads, &meter)?;
+            Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads.all, &meter)?;
         let pipeline = Box::new(pipeline);
         // Nothing is queued yet, so that no memory is needed.
         let delivered = pipeline.progress(Progress::default()).unwrap_or_default();
@@ -245,6 +247,7 @@ impl Reader {
             packing_threads,
             size: BatchSize::FIRST,
             engine: ManuallyDrop::new(Engine {
+                waiting_caller: pipeline.waiting_caller(),
                 pipeline: Some(pipeline),
                 ahead: None,
                 batch: PrefetchBatch::default(),
@@ -354,9 +357,10 @@ impl Reader {
         let engine = &mut *self.engine;
         if let Some(pipeline) = engine.pipeline.take() {
             let batch = std::mem::take(&mut engine.spare);
-            let mut job = PrefetchJob { pipeline, wanted: self.size.wanted, batch };
+            let threads = self.packing_threads.all;
+            let mut job = PrefetchJob { pipeline, wanted: self.size.wanted, threads, batch };
             if is_apart && let Some(thread) = engine.thread() {
-                thread.give(job)?;
+                thread.give(job);
             } else {
                 match is_apart {
                     true => cancel::apart(|| job.read()),
@@ -365,7 +369,9 @@ impl Reader {
                 return self.accept(job, away);
             }
         }
-        let job = engine.ahead.as_ref().ok_or_else(unusable)?.take()?;
+        let thread = engine.ahead.as_ref().ok_or_else(unusable)?;
+        engine.waiting_caller.help();
+        let job = thread.take()?;
         self.accept(job, away)
     }
 
@@ -388,13 +394,19 @@ impl Reader {
         let is_ahead = match self.prefetch {
             Prefetch::None => false,
             Prefetch::Batch => {
-                self.size.follow(&engine.batch, self.packing_threads);
+                self.size.follow(&engine.batch, self.packing_threads.all);
                 goes_on && handoff::is_worth_it(engine.batch.took.min(away), engine.batch.ready.len())
             }
             Prefetch::One => goes_on,
         };
-        if is_ahead && let Some(thread) = engine.thread() {
-            return thread.give(PrefetchJob { pipeline, wanted: self.size.wanted, batch: spare });
+        if is_ahead
+            && engine.thread().is_some()
+            && let Some(thread) = &engine.ahead
+        {
+            engine.waiting_caller.begin();
+            let threads = self.packing_threads.beside_caller;
+            thread.give(PrefetchJob { pipeline, wanted: self.size.wanted, threads, batch: spare });
+            return Ok(());
         }
         engine.pipeline = Some(pipeline);
         engine.spare = spare;
@@ -599,8 +611,8 @@ impl Drop for Reader {
             self.facts.cancel();
             return drop(engine);
         }
-        let Engine { pipeline, ahead, batch, spare } = engine;
-        std::mem::forget((pipeline, batch, spare));
+        let Engine { pipeline, ahead, waiting_caller, batch, spare } = engine;
+        std::mem::forget((pipeline, waiting_caller, batch, spare));
         if let Some(thread) = ahead {
             thread.forget();
         }

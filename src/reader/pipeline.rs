@@ -5,7 +5,7 @@ use super::epoch::{Epoch, ReadConfig};
 use super::fetcher::Fetcher;
 use super::inspect::EpochStart;
 use super::listed::ListedChunks;
-use super::parallel_packer::{PackContext, ParallelPacker, PlannedMinibatch};
+use super::parallel_packer::{PackContext, ParallelPacker, PlannedMinibatch, WaitingCaller};
 use super::position::{ReaderPosition, local_position_of, samples_of};
 use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::store::ChunkStore;
@@ -150,8 +150,13 @@ impl Pipeline {
         self.source.timeline.configure(&config.workers())
     }
 
-    /// Reads up to `wanted` minibatches into an empty batch.
-    pub(super) fn read(&mut self, wanted: usize, batch: &mut PrefetchBatch) {
+    /// What a caller needs to help while another thread has the pipeline.
+    pub(super) fn waiting_caller(&self) -> WaitingCaller {
+        self.parallel.waiting_caller()
+    }
+
+    /// Reads up to `wanted` minibatches into an empty batch, which up to `threads` threads pack.
+    pub(super) fn read(&mut self, wanted: usize, threads: usize, batch: &mut PrefetchBatch) {
         let start = Instant::now();
         // Packing reads the arrays of users' chunks in place, so the process must not end while it runs.
         let inside = self.source.deserializer.is_foreign().then(exit::enter);
@@ -164,7 +169,7 @@ impl Pipeline {
                 let spec = Arc::clone(spec);
                 let failure = self.plan(limits, wanted);
                 // What was selected is packed in any case, which is soon done: nobody else would.
-                failure.or(cancel::apart(|| self.pack(spec, batch)).err())
+                failure.or(cancel::apart(|| self.pack(spec, threads, batch)).err())
             }
             _ => self.packer.read(&mut self.source).map(|minibatch| self.deliver(Ok(minibatch), batch)).err(),
         };
@@ -213,12 +218,12 @@ impl Pipeline {
     }
 
     /// Packs the planned minibatches and appends them to the batch in order.
-    fn pack(&mut self, spec: Arc<PackSpec>, batch: &mut PrefetchBatch) -> Result<()> {
+    fn pack(&mut self, spec: Arc<PackSpec>, threads: usize, batch: &mut PrefetchBatch) -> Result<()> {
         let TimelineSource::Global(_, store) = &self.source.timeline else { return Ok(()) };
         let chunks = Arc::clone(store.chunks());
         let context = PackContext { spec, deserializer: Arc::clone(&self.source.deserializer), chunks };
         let source = &mut self.source;
-        self.parallel.pack(&mut self.planned, context, |planned, packed| {
+        self.parallel.pack(&mut self.planned, context, threads, |planned, packed| {
             // Too many invalid sequences take precedence over an error of packing: CNTK counts before it packs.
             let counted = source.count_invalid(packed.invalid, packed.delivers);
             let progress =

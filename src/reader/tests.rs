@@ -12,6 +12,11 @@ use crate::thread;
 use std::fmt::Write as _;
 use std::path::Path;
 
+/// Fewer threads while the caller does something else.
+fn packed_by(threads: usize) -> PackingThreads {
+    PackingThreads { all: threads, beside_caller: threads.div_ceil(2) }
+}
+
 /// A reader of this configuration, its index whole, or made in steps of `step` bytes while data are read.
 fn open(config: &str, step: Option<u64>) -> Reader {
     let options = from_text(config).expect("a configuration");
@@ -22,7 +27,8 @@ fn open(config: &str, step: Option<u64>) -> Reader {
         None => TextDeserializer::open(text, &corpus),
     });
     let deserializer = AnyDeserializer::Known(Arc::new(deserializer.expect("good data")));
-    Reader::over((deserializer, Vec::new()), &options, corpus, pool, 1, Process::current()).expect("a reader")
+    Reader::over((deserializer, Vec::new()), &options, corpus, pool, packed_by(1), Process::current())
+        .expect("a reader")
 }
 
 /// A reader of this configuration in which `threads` threads pack.
@@ -31,7 +37,7 @@ fn open_packing(config: &str, threads: usize) -> Reader {
     options.prefetch = threads > 1;
     let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
     let source = build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data");
-    Reader::over(source, &options, corpus, pool, threads, Process::current()).expect("a reader")
+    Reader::over(source, &options, corpus, pool, packed_by(threads), Process::current()).expect("a reader")
 }
 
 /// Now and then a line is broken: its sequence is invalid.
