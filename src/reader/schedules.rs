@@ -14,8 +14,8 @@ use std::path::Path;
 /// Threads of the pool.
 const THREADS: usize = 2;
 
-/// Threads that pack.
-const PACKING: usize = 2;
+/// Threads that pack. Beside these, a caller who waits helps.
+const PACKING: PackingThreads = PackingThreads { all: 2, beside_caller: 2 };
 
 /// Sequences of each file, one sample each.
 const SEQUENCES: u32 = 24;
