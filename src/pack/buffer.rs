@@ -100,12 +100,13 @@ impl AlignedBuffer {
         let capacity = self.memory.capacity();
         if size > capacity {
             // A buffer that was too small grows to half as much again, so that sizes settle after a few minibatches. A large one
-            // has as much room from the start, which takes no memory before it is used: to get the pages of 18 MB again, because the second minibatch
-            // is a little larger than the first, takes 7 to 10 ms. The old memory is freed first: its content is of no use.
+            // has as much room from the start, which takes no memory before it is used: to get the pages of 18 MB anew, because the
+            // second minibatch is a little larger than the first, takes 7 to 10 ms. The old memory is freed first: its content is of
+            // no use.
             *self = AlignedBuffer::default();
-            let is_first_small = capacity == 0 && size < pages::LEAST;
-            let grown = if is_first_small { size } else { size.saturating_add(size / 2) };
-            self.memory = Memory::new(grown, size)?;
+            let has_room = capacity > 0 || size >= pages::LEAST;
+            let grown = if has_room { size.saturating_add(size / 2) } else { size };
+            self.memory = Memory::new(grown, size).or_else(|_| Memory::new(size, size))?;
         }
         self.size = size;
         self.used = self.used.max(size);

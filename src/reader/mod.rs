@@ -399,11 +399,8 @@ impl Reader {
             }
             Prefetch::One => goes_on,
         };
-        if is_ahead
-            && engine.thread().is_some()
-            && let Some(thread) = &engine.ahead
-        {
-            engine.waiting_caller.begin();
+        engine.waiting_caller.begin();
+        if is_ahead && let Some(thread) = engine.thread() {
             let threads = self.packing_threads.beside_caller;
             thread.give(PrefetchJob { pipeline, wanted: self.size.wanted, threads, batch: spare });
             return Ok(());

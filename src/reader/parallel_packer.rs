@@ -162,21 +162,19 @@ impl Worker {
 impl Shared {
     /// What thread `number` of the packer does, until that is gone.
     fn serve(&self, number: usize) {
+        let is_needed = |work: &Work| number < work.helpers && !work.planned.is_empty();
         let mut work = self.work.lock();
-        loop {
-            if number < work.helpers && !work.planned.is_empty() {
+        while !work.is_closed && !work.is_broken {
+            if is_needed(&work) {
                 work = self.help(work);
                 continue;
-            }
-            if work.is_closed || work.is_broken {
-                return;
             }
             // A next batch mostly comes sooner than a sleeping thread wakes up.
             let before = self.batches.load(Ordering::Relaxed);
             drop(work);
             let comes = spin(|| self.batches.load(Ordering::Relaxed) != before);
             work = self.work.lock();
-            if !comes && work.planned.is_empty() && !work.is_closed {
+            if !comes && !is_needed(&work) && !work.is_closed {
                 work.sleeping += 1;
                 self.given.wait(&mut work);
                 work.sleeping -= 1;
