@@ -3,6 +3,7 @@
 mod adaptive_executor;
 pub(crate) mod build;
 mod checkpoint;
+mod engine;
 mod epoch;
 mod fetcher;
 mod handoff;
@@ -26,7 +27,7 @@ pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
-use crate::deserialize::{AnyDeserializer, ChunkSource};
+use crate::deserialize::AnyDeserializer;
 use crate::fork::Process;
 use crate::log::{Level, Logger};
 use crate::memory::Meter;
@@ -35,11 +36,11 @@ use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use checkpoint::{Checkpoint, Facts, Progress};
-use handoff::HandoffThread;
+use engine::{Engine, Prefetch, PrefetchJob};
 use inspect::{EpochStart, Inspection};
-use parallel_packer::{PackingThreads, WaitingCaller};
+use parallel_packer::PackingThreads;
 use pipeline::Pipeline;
-use prefetch_batch::{Assembled, BatchSize, PrefetchBatch};
+use prefetch_batch::{Assembled, BatchSize};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,32 +91,6 @@ pub struct Reader {
     process: Process,
 }
 
-/// What is read ahead of the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Prefetch {
-    /// Nothing.
-    None,
-    /// A batch of minibatches, where that gains more than handing it over costs.
-    Batch,
-    /// Always one minibatch.
-    One,
-}
-
-impl Prefetch {
-    fn of(options: &ReaderSettings, source: &dyn ChunkSource) -> Prefetch {
-        match (options.prefetch, source.is_fetched()) {
-            (false, _) => Prefetch::None,
-            (true, false) => Prefetch::Batch,
-            // Random transforms go on drawing for minibatches that are dropped: exactly one is read ahead, as in CNTK 2.7.
-            // In CNTK's place its host does that, and must get what was drawn for its own calls alone.
-            (true, true) if source.is_fetched_ahead() && options.in_place_of.is_none() => Prefetch::One,
-            // What users' code makes of a sequence may depend on how often it is asked: nothing is fetched that the caller
-            // may not get.
-            (true, true) => Prefetch::None,
-        }
-    }
-}
-
 /// What has to be done before the pipeline is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unsettled {
@@ -126,40 +101,6 @@ enum Unsettled {
     Beyond,
     /// A call that would have changed the epoch, the configuration or the position was cancelled.
     Epoch,
-}
-
-/// The pipeline, the thread that has it while a batch is read ahead, and the minibatches that are ready.
-struct Engine {
-    pipeline: Option<Box<Pipeline>>,
-    ahead: Option<HandoffThread<PrefetchJob>>,
-    waiting_caller: WaitingCaller,
-    batch: PrefetchBatch,
-    /// An empty one, for its memory; not here while a batch is read ahead.
-    spare: PrefetchBatch,
-}
-
-impl Engine {
-    /// The thread that reads ahead, if there can be one.
-    fn thread(&mut self) -> Option<&HandoffThread<PrefetchJob>> {
-        if self.ahead.is_none() {
-            self.ahead = HandoffThread::start("cntk-reader-mb", PrefetchJob::read);
-        }
-        self.ahead.as_ref()
-    }
-}
-
-/// A batch to be read: by which pipeline, of how many minibatches, packed by how many threads, and where they go.
-struct PrefetchJob {
-    pipeline: Box<Pipeline>,
-    wanted: usize,
-    threads: usize,
-    batch: PrefetchBatch,
-}
-
-impl PrefetchJob {
-    fn read(&mut self) {
-        self.pipeline.read(self.wanted, self.threads, &mut self.batch);
-    }
 }
 
 impl Reader {
@@ -246,13 +187,7 @@ impl Reader {
             returned: None,
             packing_threads,
             size: BatchSize::FIRST,
-            engine: ManuallyDrop::new(Engine {
-                waiting_caller: pipeline.waiting_caller(),
-                pipeline: Some(pipeline),
-                ahead: None,
-                batch: PrefetchBatch::default(),
-                spare: PrefetchBatch::default(),
-            }),
+            engine: ManuallyDrop::new(Engine::new(pipeline)),
             process,
         })
     }
@@ -608,11 +543,7 @@ impl Drop for Reader {
             self.facts.cancel();
             return drop(engine);
         }
-        let Engine { pipeline, ahead, waiting_caller, batch, spare } = engine;
-        std::mem::forget((pipeline, waiting_caller, batch, spare));
-        if let Some(thread) = ahead {
-            thread.forget();
-        }
+        engine.forget();
     }
 }
 
