@@ -38,7 +38,7 @@ pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
 }
 
 /// How long a thread looks for what it waits for before it sleeps: about as long as it takes to be woken up, which is 40 to 110
-/// microseconds in a virtual machine. (Later sweeps by 2 threads take 0.85 to 0.95 of the time that they take with half as long; twice as
+/// microseconds in a virtual machine. (Later sweeps by 2 threads take 0.84 to 0.99 of the time that they take with half as long; twice as
 /// long gains no more.)
 const SPIN: Duration = Duration::from_micros(60);
 
