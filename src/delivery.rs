@@ -56,10 +56,15 @@ impl<T> Shared<T> {
 }
 
 impl<T: Send + 'static> Inbox<T> {
+    /// Whether [`Inbox::take`] would not wait.
+    pub(crate) fn has_come(&self) -> bool {
+        self.0.has_come.load(Ordering::Relaxed)
+    }
+
     /// Waits for the next thing; `None` if none comes any more. A call that is cancelled leaves it for the next one.
     pub(crate) fn take(&self) -> Result<Option<T>> {
         // What comes soon comes sooner than a thread that sleeps wakes up.
-        spin(|| self.0.has_come.load(Ordering::Relaxed));
+        spin(|| self.has_come());
         let waiting = cancel::waiting(&self.0);
         let mut state = self.0.state.lock();
         loop {

@@ -65,6 +65,11 @@ impl<T: Send + 'static> HandoffThread<T> {
         }
     }
 
+    /// Whether what was given away is back, or never comes.
+    pub(super) fn is_done(&self) -> bool {
+        self.results.has_come()
+    }
+
     /// Takes back what was given away. Waits for it; a call that is cancelled leaves it with the thread.
     pub(super) fn take(&self) -> Result<T> {
         self.results.take()?.ok_or_else(gone)

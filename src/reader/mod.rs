@@ -305,7 +305,7 @@ impl Reader {
             }
         }
         let thread = engine.ahead.as_ref().ok_or_else(unusable)?;
-        engine.waiting_caller.help();
+        engine.waiting_caller.help(|| thread.is_done());
         let job = thread.take()?;
         self.accept(job, away)
     }

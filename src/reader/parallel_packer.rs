@@ -219,9 +219,11 @@ impl WaitingCaller {
         self.batches = self.shared.batches.load(Ordering::Relaxed);
     }
 
-    /// Packs what no thread has taken yet, if the packer hands out anything soon.
-    pub(super) fn help(&self) {
-        if self.shared.threads > 1 && spin(|| self.shared.batches.load(Ordering::Relaxed) != self.batches) {
+    /// Packs what no thread has taken yet, if the packer hands out anything soon. `is_done` says whether the batch is read: not every
+    /// batch is handed out.
+    pub(super) fn help(&self, is_done: impl Fn() -> bool) {
+        let is_given = || self.shared.batches.load(Ordering::Relaxed) != self.batches;
+        if self.shared.threads > 1 && spin(|| is_given() || is_done()) && is_given() {
             // What was selected is packed, even if the call is cancelled.
             cancel::apart(|| {
                 let mut work = self.shared.work.lock();
