@@ -12,7 +12,7 @@ use super::dense::one_by_one;
 use super::number::{POWERS, power, scaled};
 use super::rules::is_non_printable;
 use super::simd::{
-    BLOCK, Classes, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, not_short, run_ends,
+    BLOCK, Classes, Entries, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, not_short, run_ends,
 };
 use crate::compact::Value;
 use std::slice::Iter;
@@ -87,7 +87,7 @@ pub fn entries<T: Value, S: Simd>(
     if found.letter.count_ones() == count
         && let Some(scaled) = found.scaled(simd, (found.colon | found.sign) << 1)
         && let Some(are_below) =
-            simd.scaled_entries(window, found.colon, &scaled, dim as u32, indices, values)
+            simd.scaled_entries(window, found.entries(&scaled), &scaled, dim as u32, indices, values)
     {
         return are_below.then_some(Some(found.block(count)));
     }
@@ -157,11 +157,20 @@ impl Found {
             return None;
         }
         Some(Scaled {
+            firsts,
             letters: self.letter,
             ends: ends & !(self.letter | self.colon),
             negative: simd.extract(minus << 1, firsts),
             negative_powers: simd.extract(minus << 1, self.powers & digit),
         })
+    }
+
+    /// The entries whose values these are.
+    #[inline(always)]
+    fn entries(&self, values: &Scaled) -> Entries {
+        let Tokens { digit, dot, .. } = self.tokens;
+        let firsts = digit & !((digit | dot) << 1);
+        Entries { starts: firsts & !self.powers & !values.firsts, colons: self.colon, ends: values.ends }
     }
 
     fn block(&self, count: u32) -> Block {

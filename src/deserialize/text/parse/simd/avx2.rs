@@ -127,7 +127,7 @@ impl Simd for Avx2 {
     fn scaled_entries<T: Value>(
         self,
         text: Window<'_>,
-        mut colons: u64,
+        entries: Entries,
         numbers: &Scaled,
         limit: u32,
         indices: &mut [i32; MOST_ENTRIES],
@@ -136,6 +136,7 @@ impl Simd for Avx2 {
         if !self.scaled_numbers(text, numbers, values) {
             return None;
         }
+        let mut colons = entries.colons;
         for indices in indices.as_chunks_mut::<LANES>().0 {
             if colons == 0 {
                 break;

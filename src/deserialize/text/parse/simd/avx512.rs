@@ -7,8 +7,11 @@
 //! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
 //! its own is compiled without AVX-512, and each instruction becomes a call.
 
+mod floats;
+
 use super::{
-    Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Simd, Tokens, Wholes, Window, has_five,
+    Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Scaled, Simd, Tokens, Wholes, Window,
+    has_five,
 };
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::DIVISORS;
@@ -73,7 +76,7 @@ impl Simd for Avx512 {
         let Pattern { words, masks, distances } = pattern;
         // SAFETY: there is a value of `Avx512`; `words` and `masks` have 64 bytes each, `distances` has 8.
         unsafe {
-            let words_at = _mm512_add_epi8(spread::<0>(self, at), _mm512_set1_epi64(0x0807_0605_0403_0201));
+            let words_at = _mm512_add_epi8(spread(self, 0, at), _mm512_set1_epi64(0x0807_0605_0403_0201));
             let found = _mm512_permutexvar_epi8(words_at, text);
             let difference = _mm512_xor_si512(found, _mm512_loadu_si512(words.as_ptr().cast()));
             let differing = _mm512_test_epi64_mask(difference, _mm512_loadu_si512(masks.as_ptr().cast()));
@@ -88,6 +91,12 @@ impl Simd for Avx512 {
     fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
         if tokens.dot | has_five(tokens.digit) == 0 {
             short_integers(self, text, tokens, out);
+            return true;
+        }
+        if size_of::<T>() == size_of::<f32>()
+            && let Some(firsts) = tokens.firsts_if_short()
+        {
+            floats::short_numbers(self, text, tokens, firsts, out);
             return true;
         }
         let Some(wholes) = tokens.wholes() else { return false };
@@ -122,13 +131,54 @@ impl Simd for Avx512 {
         let order = in_turn(self, &[0, 1, 2, 3, 4, 5, 6, 7]);
         // SAFETY: there is a value of `Avx512`.
         let limits = unsafe { _mm256_set1_epi32(limit as i32) };
-        let first = convert_entries::<0>(self, digits, &places);
+        let first = convert_entries(self, digits, &places, 0);
         let mut large = store_entries(self, first, order, limits, first_indices, first_values);
         if count > LANES as u32 {
-            let second = convert_entries::<LANES>(self, digits, &places);
+            let second = convert_entries(self, digits, &places, LANES as u8);
             large |= store_entries(self, second, order, limits, second_indices, second_values) << LANES;
         }
         large & ((1 << count.min(MOST_ENTRIES as u32)) - 1) == 0
+    }
+
+    #[inline(always)]
+    fn decimal_entries<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        limit: u32,
+        indices: &mut [i32; MOST_ENTRIES],
+        values: &mut [T; MOST_ENTRIES],
+    ) -> Option<bool> {
+        if size_of::<T>() != size_of::<f32>() {
+            return None;
+        }
+        Some(floats::decimal_entries(self, text, entries, limit, indices, values))
+    }
+
+    #[inline(always)]
+    fn scaled_numbers<T: Value>(
+        self,
+        text: Window<'_>,
+        numbers: &Scaled,
+        out: &mut [T; MOST_ENTRIES],
+    ) -> bool {
+        size_of::<T>() == size_of::<f32>() && floats::scaled_numbers(self, text, numbers, out)
+    }
+
+    #[inline(always)]
+    fn scaled_entries<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        numbers: &Scaled,
+        limit: u32,
+        indices: &mut [i32; MOST_ENTRIES],
+        values: &mut [T; MOST_ENTRIES],
+    ) -> Option<bool> {
+        if size_of::<T>() != size_of::<f32>() {
+            return None;
+        }
+        floats::scaled_entries(self, text, entries, numbers, limit, indices, values)
     }
 
     #[inline(always)]
@@ -142,7 +192,7 @@ impl Simd for Avx512 {
         values: &mut [T; LANES],
     ) -> bool {
         let places = [places(self, entries.starts), places(self, entries.colons), places(self, entries.ends)];
-        let numbers = convert_entries::<0>(self, digits(self, load::<0>(self, text)), &places);
+        let numbers = convert_entries(self, digits(self, load::<0>(self, text)), &places, 0);
         // SAFETY: there is a value of `Avx512`; the 32 bytes are those of `limits`.
         let limits = unsafe { _mm256_loadu_si256(limits.as_ptr().cast()) };
         store_entries(self, numbers, in_turn(self, order), limits, indices, values) == 0
@@ -268,16 +318,16 @@ static DIVISORS_BEFORE: [f64; 8] = {
     table
 };
 
-/// Converts eight entries from number `FROM` on, whose starts, colons and ends are at these places, from the values of all bytes as
+/// Converts eight entries from number `from` on, whose starts, colons and ends are at these places, from the values of all bytes as
 /// digits: two indices and two values by turns. Entries that are missing become zeros.
 ///
 /// Each number is brought to the end of 8 bytes, with zeros before it in place of what the text has there. Then neighbours
 /// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
 #[inline(always)]
-fn convert_entries<const FROM: usize>(simd: Avx512, digits: __m512i, places: &[__m512i; 3]) -> __m512i {
+fn convert_entries(simd: Avx512, digits: __m512i, places: &[__m512i; 3], from: u8) -> __m512i {
     let [starts, colons, ends] = *places;
-    let (starts, colons) = (spread::<FROM>(simd, starts), spread::<FROM>(simd, colons));
-    let ends = spread::<FROM>(simd, ends);
+    let (starts, colons) = (spread(simd, from, starts), spread(simd, from, colons));
+    let ends = spread(simd, from, ends);
     // SAFETY: there is a value of `Avx512`.
     unsafe {
         // The 8 bytes before an end: -8 to -1.
@@ -354,14 +404,13 @@ fn places(_: Avx512, bits: u64) -> __m512i {
     unsafe { _mm512_maskz_compress_epi8(bits, bytes!(|i| i)) }
 }
 
-/// Each of eight bytes from number `FROM` on, eight times.
+/// Each of eight bytes from number `from` on, eight times.
 #[inline(always)]
-fn spread<const FROM: usize>(_: Avx512, bytes: __m512i) -> __m512i {
-    const { assert!(FROM + LANES <= 64) };
+fn spread(_: Avx512, from: u8, bytes: __m512i) -> __m512i {
     // SAFETY: there is a value of `Avx512`; `bytes!` reads the 64 bytes of its own table.
     unsafe {
         let lanes = bytes!(|i| i / 8);
-        let lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(FROM as i8));
+        let lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(from as i8));
         _mm512_permutexvar_epi8(lanes, bytes)
     }
 }

@@ -203,6 +203,8 @@ pub struct SignedEntries {
 /// mask has one bit for each number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scaled {
+    /// First digits.
+    pub firsts: u64,
     /// The letters, which end the numbers.
     pub letters: u64,
     /// The bytes after the powers.
@@ -317,19 +319,19 @@ pub trait Simd: InstructionSet {
         false
     }
 
-    /// Converts entries whose values are these numbers and whose indices end at `colons`: whether all indices are below `limit`, or `None` as
-    /// [`Simd::scaled_numbers`] returns false.
+    /// Converts entries whose values are these numbers: whether all indices are below `limit`, or `None` as [`Simd::scaled_numbers`]
+    /// returns false.
     #[inline(always)]
     fn scaled_entries<T: Value>(
         self,
         text: Window<'_>,
-        colons: u64,
+        entries: Entries,
         numbers: &Scaled,
         limit: u32,
         indices: &mut [i32; MOST_ENTRIES],
         values: &mut [T; MOST_ENTRIES],
     ) -> Option<bool> {
-        let _ = (text, colons, numbers, limit, indices, values);
+        let _ = (text, entries, numbers, limit, indices, values);
         None
     }
 

@@ -100,7 +100,7 @@ pub fn convert_scaled<T: Value>(
     const CLOSE: i64 = 64;
     const LAST_BITS: i64 = (1 << 29) - 1;
     const TIE: i64 = 1 << 28;
-    let Scaled { mut letters, mut ends, mut negative, mut negative_powers } = *numbers;
+    let Scaled { mut letters, mut ends, mut negative, mut negative_powers, .. } = *numbers;
     let powers = usual_powers();
     for out in out.as_chunks_mut::<4>().0 {
         if letters == 0 {
