@@ -37,6 +37,8 @@ struct Found {
     tokens: Tokens,
     /// Bytes that are part of a token.
     part: u64,
+    /// First digits of indices.
+    indices: u64,
     colon: u64,
     /// `-` and `+`.
     sign: u64,
@@ -87,7 +89,7 @@ pub fn entries<T: Value, S: Simd>(
     if found.letter.count_ones() == count
         && let Some(scaled) = found.scaled(simd, (found.colon | found.sign) << 1)
         && let Some(are_below) =
-            simd.scaled_entries(window, found.entries(&scaled), &scaled, dim as u32, indices, values)
+            simd.scaled_entries(window, found.entries(), &scaled, dim as u32, indices, values)
     {
         return are_below.then_some(Some(found.block(count)));
     }
@@ -165,12 +167,11 @@ impl Found {
         })
     }
 
-    /// The entries whose values these are.
+    /// The entries, all of whose values have a power.
     #[inline(always)]
-    fn entries(&self, values: &Scaled) -> Entries {
-        let Tokens { digit, dot, .. } = self.tokens;
-        let firsts = digit & !((digit | dot) << 1);
-        Entries { starts: firsts & !self.powers & !values.firsts, colons: self.colon, ends: values.ends }
+    fn entries(&self) -> Entries {
+        let ends = self.tokens.ends & !(self.letter | self.colon);
+        Entries { starts: self.indices, colons: self.colon, ends }
     }
 
     fn block(&self, count: u32) -> Block {
@@ -214,10 +215,9 @@ fn find<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>) -> Option<Fou
         | (sign & ((part | plus) << 1))
         | ((sign << 1) & !digit)
         | (run_ends(digit, powers) & (dot | letter));
+    let indices = if ENTRIES { number & !(number << 1) & !(colon << 1) } else { 0 };
     if ENTRIES {
         // A colon ends the digits of each index, and a value follows it.
-        let starts = number & !(number << 1);
-        let indices = starts & !(colon << 1);
         wrong |= (run_ends(digit, indices) ^ colon) | ((colon << 1) & !number);
     }
     let limit = size + u32::from(is_end);
@@ -230,8 +230,9 @@ fn find<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>) -> Option<Fou
         minus: simd.lowest(minus, size),
         ends: simd.lowest(!part & (part << 1), limit),
     };
-    let [colon, letter] = [simd.lowest(colon, size), simd.lowest(letter, size)];
-    Some(Found { size, is_end, tokens, part, colon, sign, letter, powers })
+    let (indices, colon, letter) =
+        (simd.lowest(indices, size), simd.lowest(colon, size), simd.lowest(letter, size));
+    Some(Found { size, is_end, tokens, part, indices, colon, sign, letter, powers })
 }
 
 #[cfg(test)]
