@@ -76,7 +76,8 @@ impl Simd for Avx512 {
         let Pattern { words, masks, distances } = pattern;
         // SAFETY: there is a value of `Avx512`; `words` and `masks` have 64 bytes each, `distances` has 8.
         unsafe {
-            let words_at = _mm512_add_epi8(spread(self, 0, at), _mm512_set1_epi64(0x0807_0605_0403_0201));
+            let words_at =
+                _mm512_add_epi8(spread::<1>(self, at, 0), _mm512_set1_epi64(0x0807_0605_0403_0201));
             let found = _mm512_permutexvar_epi8(words_at, text);
             let difference = _mm512_xor_si512(found, _mm512_loadu_si512(words.as_ptr().cast()));
             let differing = _mm512_test_epi64_mask(difference, _mm512_loadu_si512(masks.as_ptr().cast()));
@@ -125,16 +126,16 @@ impl Simd for Avx512 {
         // SAFETY: there is a value of `Avx512`. A minus becomes a zero before its number.
         let digits =
             unsafe { _mm512_maskz_mov_epi8(_mm512_cmplt_epu8_mask(digits, _mm512_set1_epi8(10)), digits) };
-        let places = [places(self, entries.starts), places(self, entries.colons), places(self, entries.ends)];
+        let places = places(self, entries.starts | entries.colons | entries.ends);
         let ([first_indices, second_indices], _) = indices.as_chunks_mut::<LANES>() else { return false };
         let ([first_values, second_values], _) = values.as_chunks_mut::<LANES>() else { return false };
         let order = in_turn(self, &[0, 1, 2, 3, 4, 5, 6, 7]);
         // SAFETY: there is a value of `Avx512`.
         let limits = unsafe { _mm256_set1_epi32(limit as i32) };
-        let first = convert_entries(self, digits, &places, 0);
+        let first = convert_entries(self, digits, places, 0);
         let mut large = store_entries(self, first, order, limits, first_indices, first_values);
         if count > LANES as u32 {
-            let second = convert_entries(self, digits, &places, LANES as u8);
+            let second = convert_entries(self, digits, places, LANES);
             large |= store_entries(self, second, order, limits, second_indices, second_values) << LANES;
         }
         large & ((1 << count.min(MOST_ENTRIES as u32)) - 1) == 0
@@ -191,8 +192,8 @@ impl Simd for Avx512 {
         indices: &mut [i32; LANES],
         values: &mut [T; LANES],
     ) -> bool {
-        let places = [places(self, entries.starts), places(self, entries.colons), places(self, entries.ends)];
-        let numbers = convert_entries(self, digits(self, load::<0>(self, text)), &places, 0);
+        let places = places(self, entries.starts | entries.colons | entries.ends);
+        let numbers = convert_entries(self, digits(self, load::<0>(self, text)), places, 0);
         // SAFETY: there is a value of `Avx512`; the 32 bytes are those of `limits`.
         let limits = unsafe { _mm256_loadu_si256(limits.as_ptr().cast()) };
         store_entries(self, numbers, in_turn(self, order), limits, indices, values) == 0
@@ -318,16 +319,15 @@ static DIVISORS_BEFORE: [f64; 8] = {
     table
 };
 
-/// Converts eight entries from number `from` on, whose starts, colons and ends are at these places, from the values of all bytes as
+/// Converts eight entries from number `from` on, whose starts, colons and ends are by turns at these places, from the values of all bytes as
 /// digits: two indices and two values by turns. Entries that are missing become zeros.
 ///
 /// Each number is brought to the end of 8 bytes, with zeros before it in place of what the text has there. Then neighbours
 /// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
 #[inline(always)]
-fn convert_entries(simd: Avx512, digits: __m512i, places: &[__m512i; 3], from: u8) -> __m512i {
-    let [starts, colons, ends] = *places;
-    let (starts, colons) = (spread(simd, from, starts), spread(simd, from, colons));
-    let ends = spread(simd, from, ends);
+fn convert_entries(simd: Avx512, digits: __m512i, places: __m512i, from: usize) -> __m512i {
+    let starts = spread::<3>(simd, places, 3 * from);
+    let (colons, ends) = (spread::<3>(simd, places, 3 * from + 1), spread::<3>(simd, places, 3 * from + 2));
     // SAFETY: there is a value of `Avx512`.
     unsafe {
         // The 8 bytes before an end: -8 to -1.
@@ -404,14 +404,22 @@ fn places(_: Avx512, bits: u64) -> __m512i {
     unsafe { _mm512_maskz_compress_epi8(bits, bytes!(|i| i)) }
 }
 
-/// Each of eight bytes from number `from` on, eight times.
+/// Eight of the bytes, one of `TURNS`, from number `from` on, each in all bytes of a lane.
 #[inline(always)]
-fn spread(_: Avx512, from: u8, bytes: __m512i) -> __m512i {
-    // SAFETY: there is a value of `Avx512`; `bytes!` reads the 64 bytes of its own table.
+fn spread<const TURNS: usize>(_: Avx512, bytes: __m512i, from: usize) -> __m512i {
+    const TABLE: [[u8; 64]; 5] = {
+        let mut table = [[0; 64]; 5];
+        let mut at = 0;
+        while at < table.len() * 64 {
+            table[at / 64][at % 64] = (at % 64 / LANES * (at / 64)) as u8;
+            at += 1;
+        }
+        table
+    };
+    // SAFETY: there is a value of `Avx512`; each row of the table has 64 bytes.
     unsafe {
-        let lanes = bytes!(|i| i / 8);
-        let lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(from as i8));
-        _mm512_permutexvar_epi8(lanes, bytes)
+        let lanes = _mm512_loadu_si512(TABLE[TURNS].as_ptr().cast());
+        _mm512_permutexvar_epi8(_mm512_add_epi8(lanes, _mm512_set1_epi8(from as i8)), bytes)
     }
 }
 

@@ -7,7 +7,7 @@
 //! To move a mask out of a general register and to gather its places takes as long as five or six other instructions. So marks that take
 //! turns, as the first digits and the ends of numbers do, are one mask.
 
-use super::{digits, is_byte, load, places, spelt, store};
+use super::{digits, is_byte, load, places, spelt, spread, store};
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::{USUAL_EXPONENT, usual_powers};
 use crate::deserialize::text::parse::simd::{
@@ -71,25 +71,6 @@ impl<const TURNS: usize> Pointless<TURNS> {
 fn before(_: Avx512, places: __m512i) -> __m512i {
     // SAFETY: there is a value of `Avx512`.
     unsafe { _mm512_sub_epi8(places, _mm512_set1_epi8(1)) }
-}
-
-/// Eight of the bytes, one of `TURNS`, from number `from` on, each in all bytes of a lane.
-#[inline(always)]
-fn spread<const TURNS: usize>(_: Avx512, bytes: __m512i, from: usize) -> __m512i {
-    const TABLE: [[u8; 64]; 5] = {
-        let mut table = [[0; 64]; 5];
-        let mut at = 0;
-        while at < table.len() * 64 {
-            table[at / 64][at % 64] = (at % 64 / LANES * (at / 64)) as u8;
-            at += 1;
-        }
-        table
-    };
-    // SAFETY: there is a value of `Avx512`; each row of the table has 64 bytes.
-    unsafe {
-        let lanes = _mm512_loadu_si512(TABLE[TURNS].as_ptr().cast());
-        _mm512_permutexvar_epi8(_mm512_add_epi8(lanes, _mm512_set1_epi8(from as i8)), bytes)
-    }
 }
 
 /// Converts tokens of at most eight bytes without their signs to `f32`, eight at a time.
