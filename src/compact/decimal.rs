@@ -58,14 +58,22 @@ const fn negative_zero<const SIZE: usize>() -> i32 {
 /// depends on the range, the addition is compiled to vector instructions.
 const ROUNDING: f64 = 6_755_399_441_055_744.0;
 
+/// 1.5 * 2^23, the same for `f32`.
+const SHORT_ROUNDING: f32 = 12_582_912.0;
+
 /// Values that are tested together.
 const BLOCK: usize = 256;
 
-/// The number to store for a value, if the value can be stored.
+/// The number to store for a value, if the value can be stored. What an `f32` rounds off a product below 2^15 does not matter; numbers
+/// of three bytes need an `f64`.
 #[inline(always)]
 fn guess<const SIZE: usize>(value: f32, power: f32) -> i32 {
-    let scaled = f64::from(value) * f64::from(power) + ROUNDING;
-    if value.to_bits() == (-0.0_f32).to_bits() { negative_zero::<SIZE>() } else { scaled.to_bits() as i32 }
+    let number = if SIZE < 3 {
+        (value * power + SHORT_ROUNDING).to_bits().wrapping_sub(SHORT_ROUNDING.to_bits()) as i32
+    } else {
+        (f64::from(value) * f64::from(power) + ROUNDING).to_bits() as i32
+    };
+    if value.to_bits() == (-0.0_f32).to_bits() { negative_zero::<SIZE>() } else { number }
 }
 
 /// The value that a number stands for.
