@@ -3,7 +3,7 @@
 //! An index is a number, and so is a power of ten: a colon ends the digits before it as white space does, and so does the letter
 //! of an exponent. So all tokens of a block are converted together, whatever they stand for, and what they stand for is asked
 //! afterwards: each number with a power is multiplied by it, in the order of CNTK's steps, and numbers are taken in pairs where
-//! they are entries. With AVX-512, entries with decimals take a fifth less time than one after the other.
+//! they are entries.
 //!
 //! Where all values of a block have a power, as `%e` writes them, the instruction set may have a way of its own
 //! ([`Simd::scaled_numbers`]).

@@ -4,8 +4,9 @@
 //! divided by a power of ten or multiplied by one. Why the results are CNTK's is said where AVX2 does the same: at `short_numbers` and
 //! `convert_scaled`.
 //!
-//! To move a mask out of a general register and to gather its places takes as long as five or six other instructions. So marks that take
-//! turns, as the first digits and the ends of numbers do, are one mask.
+//! To move a mask out of a general register and to gather its places takes five cycles (AMD, fifth Zen generation). So marks that take
+//! turns, as the first digits and the ends of numbers do, are one mask: that alone saves a twentieth of first sweeps. One after the other
+//! in doubles, first sweeps over entries with decimals took 1.4 of the time, over entries and samples as `%e` prints them 1.25.
 
 use super::{digits, is_byte, load, places, spelt, spread, store};
 use crate::compact::Value;
