@@ -15,9 +15,6 @@ use super::rules::{is_non_printable, is_value_delimiter};
 use super::simd::{MOST_NUMBERS, Simd, Tokens, Window, number};
 use crate::compact::Value;
 
-/// Samples up to this dimension are read value by value.
-const FEW: usize = 3;
-
 /// Values after those of a sample that may be written in vain.
 pub const SLACK: usize = MOST_NUMBERS;
 
@@ -31,7 +28,7 @@ pub fn read<T: Value, S: Simd>(
     out: &mut [T],
     dim: usize,
 ) -> Option<(usize, usize)> {
-    if dim <= FEW { few(text, at, out, dim) } else { blocks(simd, text, at, out, dim) }
+    if dim <= S::FEW { few(text, at, out, dim) } else { blocks(simd, text, at, out, dim) }
 }
 
 /// [`read`] block by block.

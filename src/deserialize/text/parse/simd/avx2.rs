@@ -18,6 +18,7 @@ use tiny_integers::tiny_integers;
 
 impl Simd for Avx2 {
     const UNIFORM_LINES: bool = true;
+    const FEW: usize = 3;
 
     #[inline(always)]
     fn classify(self, text: Window<'_>) -> Classes {

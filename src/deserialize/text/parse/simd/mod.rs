@@ -231,6 +231,10 @@ pub trait Simd: InstructionSet {
     /// Whether masks cost so little that [`super::uniform_lines`] pays.
     const UNIFORM_LINES: bool;
 
+    /// Samples of this dimension and below are read value by value. What is known of a block at once costs more than that of few values,
+    /// but no branch depends on their lengths.
+    const FEW: usize;
+
     /// Classifies the bytes of a block.
     fn classify(self, text: Window<'_>) -> Classes;
 

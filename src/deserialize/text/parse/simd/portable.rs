@@ -26,6 +26,7 @@ fn gather(tops: u64) -> u64 {
 impl Simd for Portable {
     // Tried: slower than sample by sample.
     const UNIFORM_LINES: bool = false;
+    const FEW: usize = 3;
 
     #[inline(always)]
     fn classify(self, text: Window<'_>) -> Classes {
