@@ -89,7 +89,7 @@ pub fn entries<T: Value, S: Simd>(
     if found.letter.count_ones() == count
         && let Some(scaled) = found.scaled(simd, (found.colon | found.sign) << 1)
         && let Some(are_below) =
-            simd.scaled_entries(window, found.entries(), &scaled, dim as u32, indices, values)
+            simd.scaled_entries(window, found.entries(&scaled), &scaled, dim as u32, indices, values)
     {
         return are_below.then_some(Some(found.block(count)));
     }
@@ -167,11 +167,10 @@ impl Found {
         })
     }
 
-    /// The entries, all of whose values have a power.
+    /// The entries whose values these are.
     #[inline(always)]
-    fn entries(&self) -> Entries {
-        let ends = self.tokens.ends & !(self.letter | self.colon);
-        Entries { starts: self.indices, colons: self.colon, ends }
+    fn entries(&self, values: &Scaled) -> Entries {
+        Entries { starts: self.indices, colons: self.colon, ends: values.ends }
     }
 
     fn block(&self, count: u32) -> Block {

@@ -124,10 +124,8 @@ impl Simd for Avx512 {
         values: &mut [T; MOST_ENTRIES],
     ) -> bool {
         let count = entries.ends.count_ones();
-        let digits = digits(self, load::<0>(self, text));
-        // SAFETY: there is a value of `Avx512`. A minus becomes a zero before its number.
-        let digits =
-            unsafe { _mm512_maskz_mov_epi8(_mm512_cmplt_epu8_mask(digits, _mm512_set1_epi8(10)), digits) };
+        // A minus becomes a zero before its number.
+        let (_, digits) = digits_or_zeros(self, load::<0>(self, text));
         let places = places(self, entries.starts | entries.colons | entries.ends);
         let ([first_indices, second_indices], _) = indices.as_chunks_mut::<LANES>() else { return false };
         let ([first_values, second_values], _) = values.as_chunks_mut::<LANES>() else { return false };
@@ -302,8 +300,7 @@ fn convert<T: Value, const LONG: bool>(
                 (_mm512_cvtepi64_pd(spelt(simd, digits, whole_end, end)), divisor)
             };
             let number = _mm512_add_pd(whole, _mm512_div_pd(fraction, divisor));
-            let number = _mm512_mask_xor_pd(number, negative as u8, number, _mm512_set1_pd(-0.0));
-            store(simd, number, out);
+            store(simd, number, negative as u8, out);
             negative >>= 8;
             lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(8));
         }
@@ -392,6 +389,17 @@ fn digits(_: Avx512, text: __m512i) -> __m512i {
     unsafe { _mm512_sub_epi8(text, _mm512_set1_epi8(0x30)) }
 }
 
+/// The bytes that are digits, and the value of each byte, 0 if it is none.
+#[inline(always)]
+fn digits_or_zeros(simd: Avx512, text: __m512i) -> (u64, __m512i) {
+    let digits = digits(simd, text);
+    // SAFETY: there is a value of `Avx512`.
+    unsafe {
+        let digit = _mm512_cmplt_epu8_mask(digits, _mm512_set1_epi8(10));
+        (digit, _mm512_maskz_mov_epi8(digit, digits))
+    }
+}
+
 /// The bytes that are `byte`.
 #[inline(always)]
 fn is_byte(_: Avx512, text: __m512i, byte: u8) -> u64 {
@@ -448,13 +456,14 @@ fn fours(_: Avx512, digits: __m512i) -> __m512i {
     }
 }
 
-/// Stores eight doubles as values.
+/// Stores eight doubles as values, those with a bit in `negative` with a minus, also zeros.
 #[inline(always)]
-fn store<T: Value>(_: Avx512, numbers: __m512d, out: &mut [T; LANES]) {
+fn store<T: Value>(_: Avx512, numbers: __m512d, negative: u8, out: &mut [T; LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
     // SAFETY: there is a value of `Avx512`. Eight values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
     // value, because a `Value` is `Plain`.
     unsafe {
+        let numbers = _mm512_mask_xor_pd(numbers, negative, numbers, _mm512_set1_pd(-0.0));
         if size_of::<T>() == size_of::<f32>() {
             _mm256_storeu_ps(out.as_mut_ptr().cast(), _mm512_cvtpd_ps(numbers));
         } else {
@@ -495,9 +504,7 @@ fn store_integers<T: Value>(simd: Avx512, numbers: __m512i, negative: u16, out: 
                 (_mm512_castsi512_si256(numbers), negative as u8, low),
                 (_mm512_extracti64x4_epi64::<1>(numbers), (negative >> 8) as u8, high),
             ] {
-                let numbers = _mm512_cvtepi32_pd(numbers);
-                let numbers = _mm512_mask_xor_pd(numbers, negative, numbers, _mm512_set1_pd(-0.0));
-                store(simd, numbers, out);
+                store(simd, _mm512_cvtepi32_pd(numbers), negative, out);
             }
         }
     }

@@ -215,6 +215,17 @@ pub struct Scaled {
     pub negative_powers: u64,
 }
 
+/// How close a double may come to a tie of two `f32` before its number needs a closer look, in units in the last place of a double: more
+/// than the few by which conversions of [`Scaled`] numbers differ from CNTK's.
+#[cfg(target_arch = "x86_64")]
+const CLOSE: i64 = 64;
+
+/// The bits of a double beyond those of an `f32`, and what they are at a tie.
+#[cfg(target_arch = "x86_64")]
+const LAST_BITS: i64 = (1 << 29) - 1;
+#[cfg(target_arch = "x86_64")]
+const TIE: i64 = 1 << 28;
+
 /// What follows each of up to eight places of a text.
 #[derive(Debug, Clone, Default)]
 pub struct Pattern {

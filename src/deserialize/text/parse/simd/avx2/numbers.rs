@@ -7,7 +7,7 @@ use super::digits::{
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::{DIVISORS, USUAL_EXPONENT, usual_powers};
 use crate::deserialize::text::parse::simd::{
-    LANES, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Wholes, Window,
+    CLOSE, LANES, LAST_BITS, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, TIE, Tokens, Wholes, Window,
 };
 use crate::processor::Avx2;
 use std::arch::x86_64::*;
@@ -96,10 +96,6 @@ pub fn convert_scaled<T: Value>(
     numbers: &Scaled,
     out: &mut [T; MOST_ENTRIES],
 ) -> bool {
-    /// How close to a tie is too close, in units in the last place of a double: more than those few.
-    const CLOSE: i64 = 64;
-    const LAST_BITS: i64 = (1 << 29) - 1;
-    const TIE: i64 = 1 << 28;
     let Scaled { mut letters, mut ends, mut negative, mut negative_powers, .. } = *numbers;
     let powers = usual_powers();
     for out in out.as_chunks_mut::<4>().0 {

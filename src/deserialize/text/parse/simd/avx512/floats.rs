@@ -8,11 +8,11 @@
 //! turns, as the first digits and the ends of numbers do, are one mask: that alone saves a twentieth of first sweeps. One after the other
 //! in doubles, first sweeps over entries with decimals took 1.4 of the time, over entries and samples as `%e` prints them 1.25.
 
-use super::{digits, is_byte, load, places, spelt, spread, store};
+use super::{digits_or_zeros, is_byte, load, places, spelt, spread, store};
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::{USUAL_EXPONENT, usual_powers};
 use crate::deserialize::text::parse::simd::{
-    Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, run_ends,
+    CLOSE, Entries, LANES, LAST_BITS, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, TIE, Tokens, Window, run_ends,
 };
 use crate::processor::Avx512;
 use std::arch::x86_64::*;
@@ -32,12 +32,9 @@ impl<const TURNS: usize> Pointless<TURNS> {
     #[inline(always)]
     fn new(simd: Avx512, text: Window<'_>, marks: u64, firsts: u64) -> Self {
         let text = load::<0>(simd, text);
-        let (digits, dot) = (digits(simd, text), is_byte(simd, text, b'.'));
+        let ((digit, digits), dot) = (digits_or_zeros(simd, text), is_byte(simd, text, b'.'));
         // SAFETY: there is a value of `Avx512`.
-        let (digit, digits) = unsafe {
-            let digit = _mm512_cmplt_epu8_mask(digits, _mm512_set1_epi8(10));
-            (digit, _mm512_maskz_compress_epi8(!dot, _mm512_maskz_mov_epi8(digit, digits)))
-        };
+        let digits = unsafe { _mm512_maskz_compress_epi8(!dot, digits) };
         let whole_ends = run_ends(digit | firsts, firsts);
         // After a point, if there is one.
         let fractions = whole_ends.wrapping_add(whole_ends & dot);
@@ -146,7 +143,7 @@ pub(super) fn scaled_numbers<T: Value>(
         let mantissas = text.decimals(simd, before(simd, text.marks(simd, 0, from)), 1, from);
         let powers = text.wholes(simd, text.marks(simd, 1, from), 2, from);
         let Some(products) = products(simd, mantissas, powers, negative_powers as u8) else { return false };
-        store_signed(simd, products, negative as u8, out);
+        store(simd, products, negative as u8, out);
         negative >>= LANES;
         negative_powers >>= LANES;
     }
@@ -177,7 +174,7 @@ pub(super) fn scaled_entries<T: Value>(
         let mantissas = text.decimals(simd, text.marks(simd, 1, from), 2, from);
         let powers = text.wholes(simd, text.marks(simd, 2, from), 3, from);
         let products = products(simd, mantissas, powers, negative_powers as u8)?;
-        store_signed(simd, products, negative as u8, values);
+        store(simd, products, negative as u8, values);
         let found = text.wholes(simd, before(simd, text.marks(simd, 0, from)), 1, from);
         let large = store_indices(simd, found, limit, indices);
         if simd.lowest(large, (total - from) as u32) != 0 {
@@ -197,10 +194,6 @@ fn products(
     powers: __m512i,
     negative_powers: u8,
 ) -> Option<__m512d> {
-    /// As with AVX2.
-    const CLOSE: i64 = 64;
-    const LAST_BITS: i64 = (1 << 29) - 1;
-    const TIE: i64 = 1 << 28;
     /// Powers from this one on are looked up in two registers, which takes a fifth of the time of a gathering load.
     const NEAR: i32 = -12;
     let table = usual_powers();
@@ -254,14 +247,6 @@ fn store_floats<T: Value>(_: Avx512, numbers: __m256, negative: u8, out: &mut [T
         let signed = _mm256_mask_xor_ps(numbers, negative, numbers, _mm256_set1_ps(-0.0));
         _mm256_storeu_ps(out.as_mut_ptr().cast(), signed);
     }
-}
-
-/// Stores eight doubles as values, those with a bit in `negative` with a minus, also zeros.
-#[inline(always)]
-fn store_signed<T: Value>(simd: Avx512, numbers: __m512d, negative: u8, out: &mut [T; LANES]) {
-    // SAFETY: there is a value of `Avx512`.
-    let signed = unsafe { _mm512_mask_xor_pd(numbers, negative, numbers, _mm512_set1_pd(-0.0)) };
-    store(simd, signed, out);
 }
 
 /// Stores eight indices: a bit for each that is not below the limit.
