@@ -118,6 +118,7 @@ impl ChunkBuffer {
             let pieces = pieces.map(|(number, piece)| (before + number * HUGE_PAGE, piece));
             let pieces = rayon::iter::once((0, head)).chain(pieces);
             let results: Vec<Result<()>> = pieces
+                .with_max_len(1)
                 .map(carried(|(first, piece): (usize, &mut [MaybeUninit<u8>])| read(first, piece)))
                 .collect();
             // The first failure, whichever thread was first.
