@@ -78,7 +78,7 @@ pub enum ValueForm {
     Whole,
     /// Whole numbers from 0 to 255 as `u8`.
     Byte,
-    /// `f32` values of a dense stream with a limited number of decimals, in 1 to 3 bytes each.
+    /// `f32` values with a limited number of decimals, in 1 to 3 bytes each.
     Decimal(Decimals),
     /// Not at all: every value of a sparse stream is 1. `values` is empty, and there are as many values as indices.
     Ones,

@@ -7,6 +7,7 @@ use super::{Value, ValueForm};
 use crate::Result;
 use crate::memory::room;
 use crate::processor::{InstructionSet, Processor, dispatch};
+use std::ops::Range;
 
 /// Numbers that are tested together: enough for vector instructions to pay, few enough to give up early.
 pub(super) const BLOCK: usize = 256;
@@ -19,8 +20,8 @@ pub trait Narrow: Value {
     /// Whether `guess` stands for exactly this number.
     fn is(self, guess: u8) -> bool;
 
-    /// Stores values as [`decimal`] does, if all of them can be; returns how.
-    fn store_decimals(values: &[Self], stored: &mut Vec<u8>) -> Result<Option<Decimals>>;
+    /// Stores values as [`decimal::store`] does, if all of them can be; returns how.
+    fn store_decimals(values: &[Self], widest: usize, stored: &mut Vec<u8>) -> Result<Option<Decimals>>;
 }
 
 impl Narrow for f32 {
@@ -36,8 +37,8 @@ impl Narrow for f32 {
         f32::from(guess).to_bits() == self.to_bits()
     }
 
-    fn store_decimals(values: &[f32], stored: &mut Vec<u8>) -> Result<Option<Decimals>> {
-        decimal::store(values, stored)
+    fn store_decimals(values: &[f32], widest: usize, stored: &mut Vec<u8>) -> Result<Option<Decimals>> {
+        decimal::store(values, widest, stored)
     }
 }
 
@@ -52,18 +53,18 @@ impl Narrow for f64 {
         f64::from(guess).to_bits() == self.to_bits()
     }
 
-    fn store_decimals(_: &[f64], _: &mut Vec<u8>) -> Result<Option<Decimals>> {
+    fn store_decimals(_: &[f64], _: usize, _: &mut Vec<u8>) -> Result<Option<Decimals>> {
         Ok(None)
     }
 }
 
 /// Stores values in the narrowest form that keeps all of them to the bit, and returns the form; with
-/// [`ValueForm::Whole`] nothing of use is stored. `decimals` says whether [`decimal`] may be used.
-pub fn store_values<T: Narrow>(values: &[T], decimals: bool, stored: &mut Vec<u8>) -> Result<ValueForm> {
+/// [`ValueForm::Whole`] nothing of use is stored. `widest`: most bytes of a value that is stored as [`decimal`] does, 0 if none may be.
+pub fn store_values<T: Narrow>(values: &[T], widest: usize, stored: &mut Vec<u8>) -> Result<ValueForm> {
     if store_bytes(Processor::detect(), values, stored)? {
         return Ok(ValueForm::Byte);
     }
-    let decimals = if decimals { T::store_decimals(values, stored)? } else { None };
+    let decimals = if widest > 0 { T::store_decimals(values, widest, stored)? } else { None };
     Ok(decimals.map_or(ValueForm::Whole, ValueForm::Decimal))
 }
 
@@ -104,6 +105,19 @@ pub fn store_indices(indices: &[i32], stored: &mut Vec<u16>) -> Result<bool> {
 pub(crate) trait Stored<const N: usize>: Copy {
     /// The number as it is in the minibatch, in native byte order.
     fn widen(self) -> [u8; N];
+}
+
+/// Stored values that take `N` bytes each in a minibatch.
+pub(crate) trait Values<const N: usize>: Copy {
+    /// Some of them, as they are in the minibatch. Panics if there are not as many.
+    fn of(self, entries: Range<usize>) -> impl Iterator<Item = [u8; N]>;
+}
+
+impl<const N: usize, V: Stored<N>> Values<N> for &[V] {
+    #[inline(always)]
+    fn of(self, entries: Range<usize>) -> impl Iterator<Item = [u8; N]> {
+        self[entries].iter().map(|value| value.widen())
+    }
 }
 
 /// A number in its full width.
@@ -176,7 +190,7 @@ mod tests {
     fn is_narrow<T: Narrow>(value: T) -> bool {
         let many: Vec<T> = (0..=255u16).map(T::from_u16).chain([value]).collect();
         let mut stored = Vec::new();
-        let all = store_values(&many, false, &mut stored).expect("memory") == ValueForm::Byte;
+        let all = store_values(&many, 0, &mut stored).expect("memory") == ValueForm::Byte;
         assert!(!all || stored.iter().zip(&many).all(|(&byte, &value)| value.is(byte)));
         for processor in Processor::all() {
             let mut again = Vec::new();

@@ -18,17 +18,18 @@ pub(super) fn sizes(view: &SequenceView<'_>, element: usize, sample_size: usize)
 fn dense(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<()> {
     let (samples, found) = (view.samples as usize, view.values.len());
     let expected = sample_size * view.form.size(element);
-    let is_stored = match view.form {
-        ValueForm::Whole | ValueForm::Byte => true,
-        ValueForm::Decimal(_) => element == size_of::<f32>(),
-        ValueForm::Ones => false,
-    };
-    if samples.checked_mul(expected) == Some(found) && is_stored {
+    let is_known = view.form != ValueForm::Ones && can_widen(view.form, element);
+    if samples.checked_mul(expected) == Some(found) && is_known {
         return Ok(());
     }
     Err(Error::internal(format!(
         "A chunk has a dense sequence of {samples} samples with {found} bytes of values instead of {expected} per sample."
     )))
+}
+
+/// Whether copying makes values of `element` bytes of this form.
+fn can_widen(form: ValueForm, element: usize) -> bool {
+    !matches!(form, ValueForm::Decimal(_)) || element == size_of::<f32>()
 }
 
 fn sparse_values(view: &SequenceView<'_>, sparse: &SparseView<'_>, element: usize) -> Result<usize> {
@@ -41,7 +42,7 @@ fn sparse_values(view: &SequenceView<'_>, sparse: &SparseView<'_>, element: usiz
     let fits = sparse.offsets.len() - 1 == samples
         && last.checked_sub(first).is_some_and(|count| count as usize == nnz)
         && sparse.indices.len() == nnz * index_size
-        && !matches!(view.form, ValueForm::Decimal(_))
+        && can_widen(view.form, element)
         && view.values.len() == nnz * view.form.size(element);
     if fits {
         return Ok(nnz);
@@ -146,11 +147,14 @@ mod tests {
         let sparse = SparseView { indices: &[0; 4], narrow: false, offsets: &[0, 1], single: true };
         assert!(sizes(&view(ValueForm::Ones, &[], ViewKind::Dense), 4, 1).is_err());
         let mut stored = Vec::new();
-        let decimals = decimal::store(&[0.123_456], &mut stored).expect("memory").expect("decimals");
+        let decimals =
+            decimal::store(&[0.123_456], decimal::WIDEST, &mut stored).expect("memory").expect("decimals");
         assert_eq!(decimals.size(), 3);
         assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), 8, 1).is_err());
         assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), 4, 1).is_ok());
-        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)), 4, 1).is_err());
+        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)), 8, 1).is_err());
+        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)), 4, 1).is_ok());
+        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 4], ViewKind::Sparse(sparse)), 4, 1).is_err());
         assert!(matches!(sizes(&view(ValueForm::Ones, &[], ViewKind::Sparse(sparse)), 4, 1), Ok(1)));
     }
 }

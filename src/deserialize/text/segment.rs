@@ -10,7 +10,7 @@ use super::parse::rules::Rules;
 use crate::Result;
 use crate::compact::arena::{Arena, Recycler};
 use crate::compact::narrow::{self, Narrow};
-use crate::compact::{Value, ValueForm, implied};
+use crate::compact::{Value, ValueForm, decimal, implied};
 use crate::memory::room;
 use std::cell::Cell;
 
@@ -214,9 +214,13 @@ pub fn pack<T: Scratched>(
     Ok((arena, parts))
 }
 
-/// Dense samples of at least this many values may be stored as decimals. Each sample is widened by a call of its own, which
-/// shorter samples do not repay.
+/// Samples of at least this many values, on average where they are sparse, may be stored as decimals. Each sample is widened by a
+/// call of its own, which shorter samples do not repay.
 const LONG_SAMPLE: usize = 16;
+
+/// Most bytes of a decimal of a sparse stream. With 3 bytes, which take longer to widen, later sweeps over entries with six decimals take
+/// 1.06 to 1.12 of the time.
+const WIDEST_SPARSE: usize = 2;
 
 /// Which parts of a stream are stored, and how.
 struct Stored {
@@ -264,8 +268,12 @@ impl Stored {
             if !narrow {
                 return Ok(ValueForm::Whole);
             }
-            let is_long = !rule.sparse && rule.dim >= LONG_SAMPLE;
-            narrow::store_values(&column.values, is_long, &mut column.narrow_values)
+            let widest = match rule.sparse {
+                true if column.values.len() >= LONG_SAMPLE * column.samples => WIDEST_SPARSE,
+                false if rule.dim >= LONG_SAMPLE => decimal::WIDEST,
+                _ => 0,
+            };
+            narrow::store_values(&column.values, widest, &mut column.narrow_values)
         };
         if !rule.sparse {
             return Ok(Stored {

@@ -1,7 +1,8 @@
 //! Writing sparse sequences as dense columns, as truncated minibatches have them.
 
 use super::Columns;
-use crate::compact::narrow::{One, Stored};
+use crate::compact::decimal::DecimalValues;
+use crate::compact::narrow::{One, Stored, Values};
 use crate::sequence::{SequenceView, SparseView, ValueForm};
 use crate::{Error, Result};
 
@@ -20,8 +21,11 @@ pub(super) fn expand(
         return Ok(());
     }
     let run = Run { columns, offsets: &sparse.offsets[from..=from + count], base: sparse.offsets[0] };
-    match element {
-        4 => run.of_form::<4>(out, view, sparse),
+    match (element, view.form) {
+        (4, ValueForm::Decimal(form)) => {
+            run.of_indices(out, DecimalValues { stored: view.values, form }, sparse)
+        }
+        (4, _) => run.of_form::<4>(out, view, sparse),
         _ => run.of_form::<8>(out, view, sparse),
     }
 }
@@ -58,10 +62,10 @@ impl Run<'_> {
 
     /// Finds out how indices are stored.
     #[inline(always)]
-    fn of_indices<const E: usize, V: Stored<E>>(
+    fn of_indices<const E: usize>(
         &self,
         out: &mut [u8],
-        values: &[V],
+        values: impl Values<E>,
         sparse: &SparseView<'_>,
     ) -> Result<()> {
         if sparse.narrow {
@@ -72,10 +76,10 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    fn put<const E: usize, V: Stored<E>, R: Stored<4>>(
+    fn put<const E: usize, R: Stored<4>>(
         &self,
         out: &mut [u8],
-        values: &[V],
+        values: impl Values<E>,
         indices: &[R],
     ) -> Result<()> {
         let Columns { first, stride, column } = self.columns;
@@ -83,7 +87,7 @@ impl Run<'_> {
             let target = out[first + t * stride..][..column].as_chunks_mut::<E>().0;
             target.fill([0; E]);
             let entries = (pair[0] - self.base) as usize..(pair[1] - self.base) as usize;
-            for (value, index) in values[entries.clone()].iter().zip(&indices[entries]) {
+            for (value, index) in values.of(entries.clone()).zip(&indices[entries]) {
                 let index = i32::from_ne_bytes(index.widen());
                 let size = target.len();
                 let Some(place) = usize::try_from(index).ok().and_then(|index| target.get_mut(index)) else {
@@ -91,7 +95,7 @@ impl Run<'_> {
                         "A sparse value has the index {index}, but a sample has {size} values."
                     )));
                 };
-                *place = value.widen();
+                *place = value;
             }
         }
         Ok(())
@@ -101,6 +105,7 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compact::decimal;
     use crate::sequence::ViewKind;
 
     #[test]
@@ -120,6 +125,30 @@ mod tests {
             .map(|bytes| if bytes[0] == 9 { -1.0 } else { f32::from_ne_bytes(*bytes) })
             .collect();
         assert_eq!(out, [2.0, 0.0, 3.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0, -1.0, -1.0, -1.0, 0.0, 4.0, 0.0]);
+    }
+
+    #[test]
+    fn decimals_are_widened() {
+        let indices: Vec<u8> = [2i32, 0, 2, 1].iter().flat_map(|index| index.to_ne_bytes()).collect();
+        for (values, size) in
+            [([1.0f32, -2.0, 3.0, -0.0], 1), ([1.5, -0.25, 3.0, -0.0], 2), ([1.5, -20.25, 3.0, 0.0625], 3)]
+        {
+            let mut stored = Vec::new();
+            let form = decimal::store(&values, size, &mut stored).expect("memory").expect("decimals");
+            assert_eq!(form.size(), size);
+            let sparse =
+                SparseView { indices: &indices, narrow: false, offsets: &[5, 8, 8, 9], single: false };
+            let mut out = vec![9; 24];
+            let columns = Columns { first: 0, stride: 12, column: 12 };
+            let (form, kind) = (ValueForm::Decimal(form), ViewKind::Sparse(sparse));
+            let view = SequenceView { samples: 3, values: &stored, form, kind };
+            expand(&mut out, columns, 4, &view, &sparse, 1, 2).expect("expansion");
+            let expected = [0.0, 0.0, 0.0, 0.0, values[3], 0.0].map(f32::to_ne_bytes);
+            assert_eq!(out.as_chunks().0, expected);
+            let mut out = vec![9; 12];
+            expand(&mut out, columns, 4, &view, &sparse, 0, 1).expect("expansion");
+            assert_eq!(out.as_chunks().0, [values[1], 0.0, values[2]].map(f32::to_ne_bytes));
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::Result;
+use crate::compact::decimal::Decimals;
 use crate::compact::narrow::{One, Stored};
-use crate::compact::widen;
+use crate::compact::{decimal, widen};
 use crate::pack::layout::Layout;
 use crate::pack::{block, check};
 use crate::sequence::{SequenceView, SparseView, ValueForm};
@@ -175,8 +176,18 @@ fn scatter<const E: usize, const SINGLE: bool>(
             (ValueForm::Ones, true) => {
                 columns.put::<E, SINGLE, _, _>(values, indices, One::EVER, narrow_indices)
             }
-            (_, false) => columns.put::<E, SINGLE, _, _>(values, indices, wide_values, wide_indices),
-            (_, true) => columns.put::<E, SINGLE, _, _>(values, indices, wide_values, narrow_indices),
+            (ValueForm::Decimal(form), false) => {
+                columns.put_decimals(values, indices, view.values, form, wide_indices)
+            }
+            (ValueForm::Decimal(form), true) => {
+                columns.put_decimals(values, indices, view.values, form, narrow_indices)
+            }
+            (ValueForm::Whole, false) => {
+                columns.put::<E, SINGLE, _, _>(values, indices, wide_values, wide_indices)
+            }
+            (ValueForm::Whole, true) => {
+                columns.put::<E, SINGLE, _, _>(values, indices, wide_values, narrow_indices)
+            }
         }
     }
 }
@@ -209,13 +220,41 @@ impl SequenceColumns<'_> {
             }
             return;
         }
+        self.put_samples(values, indices, source_indices, |target, from| {
+            let source = &source_values[from..][..target.len()];
+            target.iter_mut().zip(source).for_each(|(target, value)| *target = value.widen());
+        });
+    }
+
+    /// [`SequenceColumns::put`] for decimals, of which samples have many.
+    #[inline(always)]
+    fn put_decimals<const E: usize, R: Stored<4>>(
+        &self,
+        values: &mut [[u8; E]],
+        indices: &mut [[u8; 4]],
+        stored: &[u8],
+        form: Decimals,
+        source_indices: &[R],
+    ) {
+        self.put_samples(values, indices, source_indices, |target, from| {
+            decimal::load(target.as_flattened_mut(), &stored[from * form.size()..], form);
+        });
+    }
+
+    /// Copies sample by sample. `put_values` writes values of the sequence, from the one with the given number on.
+    #[inline(always)]
+    fn put_samples<const E: usize, R: Stored<4>>(
+        &self,
+        values: &mut [[u8; E]],
+        indices: &mut [[u8; 4]],
+        source_indices: &[R],
+        put_values: impl Fn(&mut [[u8; E]], usize),
+    ) {
         let mut from = 0;
         for (column, pair) in self.columns.chunks(self.step).zip(self.offsets.windows(2)) {
             let at = u32::from_ne_bytes(column[0]) as usize;
             let count = (pair[1] - pair[0]) as usize;
-            for (target, value) in values[at..][..count].iter_mut().zip(&source_values[from..][..count]) {
-                *target = value.widen();
-            }
+            put_values(&mut values[at..][..count], from);
             for (target, index) in indices[at..][..count].iter_mut().zip(&source_indices[from..][..count]) {
                 *target = index.widen();
             }
@@ -265,6 +304,66 @@ mod tests {
             (offsets, values, indices)
         });
         assert_eq!(one, other);
+    }
+
+    /// One after another, in lanes, with one entry each: decimals become what whole values are.
+    #[test]
+    fn decimals_are_widened_wherever_samples_go() {
+        for counts in [
+            &[&[20_u32, 0, 3][..], &[1], &[17, 40]][..],
+            &[&[5], &[16]],
+            &[&[7, 30]],
+            &[&[1, 1], &[1], &[1, 1, 1]],
+        ] {
+            let lengths: Vec<u32> = counts.iter().map(|counts| counts.len() as u32).collect();
+            let nnz = counts.iter().copied().flatten().sum::<u32>();
+            let all: Vec<f32> =
+                (0..nnz).map(|i| [-0.0, -163.84, 0.01, 99.5, 327.67][i as usize % 5]).collect();
+            let whole: Vec<u8> = all.iter().flat_map(|value| value.to_ne_bytes()).collect();
+            let mut stored = Vec::new();
+            let form = decimal::store(&all, 2, &mut stored).expect("memory").expect("two decimals");
+            assert_eq!(form.size(), 2);
+            let indices: Vec<u8> = (0..nnz as u16).flat_map(|i| (i * 3).to_ne_bytes()).collect();
+            let offsets: Vec<Vec<u32>> = counts.iter().map(|counts| running_sums(counts)).collect();
+            let mut layout = Layout::default();
+            crate::pack::first_fit::FirstFit::default().lay_out(&lengths, &mut layout).expect("memory");
+            let [expected, found] =
+                [(&whole, ValueForm::Whole), (&stored, ValueForm::Decimal(form))].map(|(values, form)| {
+                    let (size, mut from) = (form.size(4), 0);
+                    let views: Vec<SequenceView<'_>> = (offsets.iter().zip(&lengths))
+                        .map(|(offsets, &samples)| {
+                            let end = from + offsets[samples as usize] as usize;
+                            let entries = std::mem::replace(&mut from, end)..end;
+                            let indices = &indices[entries.start * 2..entries.end * 2];
+                            let kind = ViewKind::Sparse(SparseView {
+                                indices,
+                                narrow: true,
+                                offsets,
+                                single: false,
+                            });
+                            SequenceView {
+                                samples,
+                                values: &values[entries.start * size..entries.end * size],
+                                form,
+                                kind,
+                            }
+                        })
+                        .collect();
+                    let mut out =
+                        vec![9; block::sparse_size(nnz as usize, 4, layout.columns()).expect("a size")];
+                    sparse(&mut out, &layout, &views, 4, nnz as usize).expect("copied");
+                    out
+                });
+            assert_eq!(found, expected, "{counts:?}");
+        }
+    }
+
+    fn running_sums(counts: &[u32]) -> Vec<u32> {
+        let sums = counts.iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        std::iter::once(0).chain(sums).collect()
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Chunks of files: segments, tolerated errors over several loads, files that change.
 
+use crate::compact::ValueForm;
 use crate::config::options::{TextOptions, TextStream};
 use crate::corpus::Corpus;
 use crate::deserialize::text::TextDeserializer;
 use crate::deserialize::{Ahead, Chunk, ChunkSource, ChunkTable, Loaded};
+use crate::pack::plain::PlainSequence;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, ErrorKind};
 use std::io::Write;
@@ -120,6 +122,42 @@ fn what_is_implied_reads_like_what_is_stored() {
             assert_eq!(sparse_values(&*chunk, i), expected, "case {case}, sequence {i}");
             let expected: Vec<f32> = (0..samples(i)).flat_map(|k| [i as f32, k as f32]).collect();
             assert_eq!(dense(&*chunk, i), expected, "case {case}, sequence {i}");
+        }
+    }
+}
+
+/// Samples of many entries, whose values take one, two or four bytes, and samples of few, whose values stay as they are.
+#[test]
+fn long_sparse_samples_store_decimals() {
+    let cases = [
+        (20, "-1", Some(1)),
+        (20, "0.99", Some(1)),
+        (20, "-1.28", Some(2)),
+        (20, "0.123456", None),
+        (15, "0.99", None),
+    ];
+    for (entries, last, size) in cases {
+        let value = |e: u32| if e + 1 == entries { last } else { ["0.5", "1", "-0"][e as usize % 3] };
+        let entry = |i: u32, e: u32| format!(" {}:{}", i + e, value(e));
+        let sample = |i: u32| -> String { (0..entries).map(|e| entry(i, e)).collect() };
+        let text: String = (0..100)
+            .map(|i| format!("{i} |x 1 2 |s{}\n{i} |x 1 2 |s{}\n", sample(i), sample(i + 1)))
+            .collect();
+        let file = file(text.as_bytes());
+        let deserializer = open(&options(&file, 0)).narrow();
+        let chunk = deserializer.load(0).expect("loads");
+        for i in 0..100 {
+            let Loaded::Data(view) = chunk.sequence(0, i) else { panic!("sequence {i} is not there") };
+            let found = match view.form {
+                ValueForm::Decimal(form) => Some(form.size()),
+                _ => None,
+            };
+            assert_eq!(found, size, "{entries} entries, {last}");
+            let mut plain = PlainSequence::default();
+            let view = plain.decode(&view, &deserializer.streams()[0]).expect("decodes");
+            let values = (0..2 * entries)
+                .flat_map(|e| value(e % entries).parse::<f32>().expect("a number").to_ne_bytes());
+            assert!(view.values.iter().copied().eq(values), "{entries} entries, {last}, sequence {i}");
         }
     }
 }
