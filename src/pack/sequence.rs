@@ -3,7 +3,7 @@
 use super::explain::Explain;
 use super::feed::Feed;
 use super::limits::{Limits, PackConfig};
-use super::minibatch::Minibatch;
+use super::minibatch::{Minibatch, MinibatchPool};
 use super::packer::{Packer, Queue};
 use super::spec::{PackScratch, PackSpec, Packed};
 use crate::deserialize::Chunk;
@@ -45,7 +45,7 @@ impl SequencePacker {
     /// Makes the packer report the memory of its minibatches to `meter`.
     #[must_use]
     pub(crate) fn metered(mut self, meter: &Meter) -> SequencePacker {
-        self.scratch = PackScratch::metered(meter);
+        self.scratch = PackScratch::of(MinibatchPool::metered(meter));
         self
     }
 

@@ -6,7 +6,7 @@ use super::first_fit::FirstFit;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
 use crate::deserialize::{Ahead, Loaded};
-use crate::memory::{Meter, room};
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{LateShapes, Storage, StreamInfo};
@@ -27,8 +27,7 @@ pub struct PackSpec {
 /// The working memory of one thread that packs.
 #[derive(Default)]
 pub struct PackScratch {
-    /// Per thread, so that a thread gets back the minibatches that it filled before: their memory is in its processor's
-    /// caches.
+    /// Per thread ([`MinibatchPool::of_thread`]).
     pool: MinibatchPool,
     fit: FirstFit,
     /// The minibatch's sequences, without those that were left out.
@@ -69,9 +68,9 @@ fn recycle<T, U>(mut list: Vec<T>) -> Vec<U> {
 }
 
 impl PackScratch {
-    /// Working memory whose minibatches report their memory to `meter`.
-    pub(crate) fn metered(meter: &Meter) -> PackScratch {
-        PackScratch { pool: MinibatchPool::metered(meter), ..PackScratch::default() }
+    /// Working memory whose minibatches are those of `pool`.
+    pub(crate) fn of(pool: MinibatchPool) -> PackScratch {
+        PackScratch { pool, ..PackScratch::default() }
     }
 
     /// The same working memory, for a thread that the pool's threads help to copy large minibatches.

@@ -15,7 +15,7 @@ use super::store::Resident;
 use crate::cancel;
 use crate::deserialize::ChunkSource;
 use crate::memory::Meter;
-use crate::pack::{LoadedSelection, PackScratch, PackSpec, Packed};
+use crate::pack::{LoadedSelection, MinibatchPool, PackScratch, PackSpec, Packed};
 use crate::pool::Pool;
 use crate::randomize::Selection;
 use crate::sync::thread::JoinHandle;
@@ -99,8 +99,8 @@ struct Shared {
     busy: AtomicU32,
     /// Threads that pack, at most.
     threads: usize,
-    /// Counts the memory of minibatches.
-    meter: Meter,
+    /// What the threads fill.
+    pool: MinibatchPool,
 }
 
 #[derive(Default)]
@@ -140,8 +140,8 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(meter: &Meter) -> Worker {
-        Worker { scratch: PackScratch::metered(meter), taken: Vec::new(), packed: Vec::new() }
+    fn new(pool: &MinibatchPool) -> Worker {
+        Worker { scratch: PackScratch::of(pool.of_thread()), taken: Vec::new(), packed: Vec::new() }
     }
 
     fn pack(&mut self, context: &PackContext) {
@@ -185,7 +185,7 @@ impl Shared {
     /// Packs some of what is left, if anything is.
     fn help<'w>(&'w self, mut work: MutexGuard<'w, Work>) -> MutexGuard<'w, Work> {
         let Some(context) = work.context.clone() else { return work };
-        let mut worker = work.idle.pop().unwrap_or_else(|| Worker::new(&self.meter));
+        let mut worker = work.idle.pop().unwrap_or_else(|| Worker::new(&self.pool));
         let first = work.take(self.threads, &mut worker.taken);
         self.busy.fetch_add(1, Ordering::Relaxed);
         drop(work);
@@ -255,9 +255,9 @@ impl ParallelPacker {
             batches: AtomicU32::new(0),
             busy: AtomicU32::new(0),
             threads,
-            meter: meter.clone(),
+            pool: MinibatchPool::metered(meter),
         };
-        let (own, shared) = (Worker::new(meter), Arc::new(shared));
+        let (own, shared) = (Worker::new(&shared.pool), Arc::new(shared));
         ParallelPacker { own, helpers: Vec::new(), shared, each: Duration::ZERO }
     }
 
