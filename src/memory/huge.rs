@@ -25,8 +25,9 @@
 //!
 //! Where a virtual machine reports its free memory, the host takes it back, and one or two pages of each process are slow: 5 ms, in
 //! which the other threads wait for the lock of the process's memory. There, several threads ask for no huge pages from the start: first
-//! sweeps over 100 MB by two CPUs take 0.67 to 1.08 of the time, later ones about the same (fifteen shapes, medians of five alternating
-//! runs, each after another process has taken and freed 70 MB). A single thread gains and loses about as much by them.
+//! sweeps over 100 MB by two CPUs take 0.67 to 1.08 of the time, 1.34 of one shape whose huge pages were all at hand (fifteen shapes,
+//! medians of five alternating runs, each after another process has taken and freed 70 MB); later sweeps take as long as before. A single
+//! thread gains and loses about as much by them.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI64, Ordering};
