@@ -117,6 +117,7 @@ impl ChunkBuffer {
             let pieces = rest.par_chunks_mut(HUGE_PAGE).enumerate();
             let pieces = pieces.map(|(number, piece)| (before + number * HUGE_PAGE, piece));
             let pieces = rayon::iter::once((0, head)).chain(pieces);
+            // Each piece is a task of its own, so that all threads end at about the same time.
             let results: Vec<Result<()>> = pieces
                 .with_max_len(1)
                 .map(carried(|(first, piece): (usize, &mut [MaybeUninit<u8>])| read(first, piece)))
