@@ -9,15 +9,13 @@
 //! decimals in 0.87 and 0.7 with 2 bytes. Sparse samples of 100 whole numbers with signs take 0.56 of the memory with 2 bytes, and 0.76 of a
 //! first sweep.
 
-use super::narrow::Values;
 use crate::Result;
 use crate::memory::room;
 #[cfg(target_arch = "x86_64")]
 use crate::processor::{Avx2, Avx512};
-use crate::processor::{InstructionSet, Portable, Processor, dispatch};
+use crate::processor::{InstructionSet, Processor, dispatch};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
-use std::ops::Range;
 
 /// The largest number of bytes of a number.
 pub const WIDEST: usize = 3;
@@ -234,27 +232,6 @@ fn load_threes_with<S: InstructionSet>(
     }
 }
 
-/// Values that are read one by one.
-#[derive(Debug, Clone, Copy)]
-pub struct DecimalValues<'a> {
-    pub stored: &'a [u8],
-    pub form: Decimals,
-}
-
-impl Values<4> for DecimalValues<'_> {
-    #[inline(always)]
-    fn of(self, entries: Range<usize>) -> impl Iterator<Item = [u8; 4]> {
-        let (size, power) = (self.form.size(), self.form.power());
-        let stored = self.stored[entries.start * size..entries.end * size].chunks_exact(size);
-        stored.map(move |number| match *number {
-            [a] => load_one(Portable, [a], power),
-            [a, b] => load_one(Portable, [a, b], power),
-            [a, b, c] => load_one(Portable, [a, b, c], power),
-            _ => [0; 4],
-        })
-    }
-}
-
 /// Writes values one by one.
 #[inline(always)]
 fn load_each<const SIZE: usize>(
@@ -264,17 +241,11 @@ fn load_each<const SIZE: usize>(
     power: f32,
 ) {
     for (target, stored) in target.iter_mut().zip(stored) {
-        *target = load_one(instructions, *stored, power);
+        let mut upper = [0; 4];
+        upper[4 - SIZE..].copy_from_slice(stored);
+        let number = i32::from_le_bytes(upper) >> (32 - 8 * SIZE);
+        *target = value::<SIZE>(instructions, number, power).to_ne_bytes();
     }
-}
-
-/// A value in native byte order.
-#[inline(always)]
-fn load_one<const SIZE: usize>(instructions: impl InstructionSet, stored: [u8; SIZE], power: f32) -> [u8; 4] {
-    let mut upper = [0; 4];
-    upper[4 - SIZE..].copy_from_slice(&stored);
-    let number = i32::from_le_bytes(upper) >> (32 - 8 * SIZE);
-    value::<SIZE>(instructions, number, power).to_ne_bytes()
 }
 
 /// [`load_threes`], 16 at a time.

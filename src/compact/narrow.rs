@@ -7,7 +7,6 @@ use super::{Value, ValueForm};
 use crate::Result;
 use crate::memory::room;
 use crate::processor::{InstructionSet, Processor, dispatch};
-use std::ops::Range;
 
 /// Numbers that are tested together: enough for vector instructions to pay, few enough to give up early.
 pub(super) const BLOCK: usize = 256;
@@ -105,19 +104,6 @@ pub fn store_indices(indices: &[i32], stored: &mut Vec<u16>) -> Result<bool> {
 pub(crate) trait Stored<const N: usize>: Copy {
     /// The number as it is in the minibatch, in native byte order.
     fn widen(self) -> [u8; N];
-}
-
-/// Stored values that take `N` bytes each in a minibatch.
-pub(crate) trait Values<const N: usize>: Copy {
-    /// Some of them, as they are in the minibatch. Panics if there are not as many.
-    fn of(self, entries: Range<usize>) -> impl Iterator<Item = [u8; N]>;
-}
-
-impl<const N: usize, V: Stored<N>> Values<N> for &[V] {
-    #[inline(always)]
-    fn of(self, entries: Range<usize>) -> impl Iterator<Item = [u8; N]> {
-        self[entries].iter().map(|value| value.widen())
-    }
 }
 
 /// A number in its full width.
