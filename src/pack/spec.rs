@@ -27,7 +27,7 @@ pub struct PackSpec {
 /// The working memory of one thread that packs.
 #[derive(Default)]
 pub struct PackScratch {
-    /// Per thread ([`MinibatchPool::of_thread`]).
+    /// Where several threads pack, each has a pool of its own ([`MinibatchPool::of_thread`]).
     pool: MinibatchPool,
     fit: FirstFit,
     /// The minibatch's sequences, without those that were left out.

@@ -153,6 +153,7 @@ fn put_entries<const E: usize, V: Stored<E>, R: Stored<4>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::copy::running_sums;
     use crate::sequence::ViewKind;
 
     #[test]
@@ -200,13 +201,7 @@ mod tests {
     #[test]
     fn all_blocks_of_decimals_are_widened() {
         let counts = [BLOCK as u32, BLOCK as u32 + 1, 0, 3 * BLOCK as u32 - 1, 1];
-        let offsets: Vec<u32> = [0]
-            .into_iter()
-            .chain(counts.iter().scan(0, |sum, count| {
-                *sum += count;
-                Some(*sum)
-            }))
-            .collect();
+        let offsets = running_sums(&counts);
         let entries = offsets[counts.len()] as usize;
         let values: Vec<f32> = (0..entries).map(|i| (i as f32 - 150.0) / 10.0).collect();
         let indices: Vec<u8> = (0..entries as u16).flat_map(|i| (i % 200).to_ne_bytes()).collect();

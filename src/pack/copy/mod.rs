@@ -47,3 +47,13 @@ pub(super) fn samples(
     }
     Ok(())
 }
+
+/// The offsets of samples with these numbers of entries.
+#[cfg(test)]
+fn running_sums(counts: &[u32]) -> Vec<u32> {
+    let sums = counts.iter().scan(0, |sum, count| {
+        *sum += count;
+        Some(*sum)
+    });
+    std::iter::once(0).chain(sums).collect()
+}

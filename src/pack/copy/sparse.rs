@@ -2,7 +2,6 @@
 
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::Result;
-use crate::compact::decimal::Decimals;
 use crate::compact::narrow::{One, Stored};
 use crate::compact::{decimal, widen};
 use crate::pack::layout::Layout;
@@ -176,11 +175,15 @@ fn scatter<const E: usize, const SINGLE: bool>(
             (ValueForm::Ones, true) => {
                 columns.put::<E, SINGLE, _, _>(values, indices, One::EVER, narrow_indices)
             }
-            (ValueForm::Decimal(form), false) => {
-                columns.put_decimals(values, indices, view.values, form, wide_indices)
-            }
-            (ValueForm::Decimal(form), true) => {
-                columns.put_decimals(values, indices, view.values, form, narrow_indices)
+            (ValueForm::Decimal(form), narrow) => {
+                // Sample by sample: those of decimals have many values.
+                let load = |target: &mut [[u8; E]], from: usize| {
+                    decimal::load(target.as_flattened_mut(), &view.values[from * form.size()..], form);
+                };
+                match narrow {
+                    false => columns.put_samples(values, indices, wide_indices, load),
+                    true => columns.put_samples(values, indices, narrow_indices, load),
+                }
             }
             (ValueForm::Whole, false) => {
                 columns.put::<E, SINGLE, _, _>(values, indices, wide_values, wide_indices)
@@ -226,21 +229,6 @@ impl SequenceColumns<'_> {
         });
     }
 
-    /// [`SequenceColumns::put`] for decimals, of which samples have many.
-    #[inline(always)]
-    fn put_decimals<const E: usize, R: Stored<4>>(
-        &self,
-        values: &mut [[u8; E]],
-        indices: &mut [[u8; 4]],
-        stored: &[u8],
-        form: Decimals,
-        source_indices: &[R],
-    ) {
-        self.put_samples(values, indices, source_indices, |target, from| {
-            decimal::load(target.as_flattened_mut(), &stored[from * form.size()..], form);
-        });
-    }
-
     /// Copies sample by sample. `put_values` writes values of the sequence, from the one with the given number on.
     #[inline(always)]
     fn put_samples<const E: usize, R: Stored<4>>(
@@ -272,6 +260,7 @@ fn sparse_of<'a>(view: &SequenceView<'a>) -> SparseView<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::copy::running_sums;
     use crate::pack::layout::Record;
     use crate::sequence::ViewKind;
 
@@ -356,14 +345,6 @@ mod tests {
                 });
             assert_eq!(found, expected, "{counts:?}");
         }
-    }
-
-    fn running_sums(counts: &[u32]) -> Vec<u32> {
-        let sums = counts.iter().scan(0, |sum, count| {
-            *sum += count;
-            Some(*sum)
-        });
-        std::iter::once(0).chain(sums).collect()
     }
 
     #[test]
