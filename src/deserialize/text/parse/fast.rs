@@ -71,7 +71,14 @@ impl Fast {
     pub fn segment(&self) -> FastSegment<'_> {
         let count = self.streams.len();
         let following = (1..count).chain([0, 0]).collect();
-        FastSegment { fast: self, template: Template::new(), following, unknown: None, lines: 0, text_ids: 0 }
+        FastSegment {
+            fast: self,
+            template: Template::new(self.has_text_ids),
+            following,
+            unknown: None,
+            lines: 0,
+            text_ids: 0,
+        }
     }
 
     /// Whether the lengths of the streams call for no message.
@@ -198,10 +205,11 @@ fn lines<T: Value, S: Simd>(
     let mut before = streams.len();
     while at < end {
         if S::UNIFORM_LINES && template.is_known() {
-            let (after, alike) = uniform_lines::read(simd, text, at, end, template, output)?;
-            if alike > 0 {
-                at = after;
-                count += alike;
+            let taken = uniform_lines::read(simd, text, at, end, template, output)?;
+            if taken.lines > 0 {
+                at = taken.end;
+                count += taken.lines;
+                *text_ids += taken.text_ids;
                 continue;
             }
         }

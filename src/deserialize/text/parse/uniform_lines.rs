@@ -1,5 +1,6 @@
 //! Uniform lines: runs of lines with one short entry for each of some sparse streams: `17 |word 12345:1 |tag 12:1`. There may be
-//! comments, whose bytes are taken out of the masks: `17 |word 12345:1 |# cat |tag 12:1 |# N`.
+//! comments, whose bytes are taken out of the masks: `17 |word 12345:1 |# cat |tag 12:1 |# N`. Ids may be text, whose bytes are taken
+//! out as well: `speaker-17 |word 12345:1`.
 //!
 //! Read sample by sample, such a line is a chain of small steps, each of which waits for the one before: the id ends, the
 //! name, the index, the value. But the lines of a file look alike, so a line before says where in a block of 64 bytes
@@ -23,6 +24,10 @@ pub struct Template {
     streams: [usize; LANES],
     /// What follows each `|`: the name of the stream, and at some distance the first digit of the index.
     pattern: Pattern,
+    /// The second and the third eight bytes of names, and ones in the bytes that count.
+    rests: [[(u64, u64); 2]; LANES],
+    /// Whether some names have more than eight bytes.
+    has_long_names: bool,
     /// The entry that each lane gets.
     order: [u32; LANES],
     /// Indices are below these.
@@ -33,6 +38,11 @@ pub struct Template {
     credit: i32,
     /// Whether the line before did not fit either.
     has_missed: bool,
+    /// Whether lines may begin with ids that are text.
+    has_text_ids: bool,
+    /// Whether the line had such an id, or more than one blank in a row, or one at its end. Looking for these as well takes a twentieth
+    /// longer.
+    is_loose: bool,
 }
 
 /// Credit of a new segment, and the most there can be.
@@ -41,10 +51,13 @@ const CREDIT: i32 = 64;
 /// What it costs to learn from a line.
 const FINE: i32 = 2;
 
+/// Most bytes of a name.
+const LONGEST_NAME: usize = 24;
+
 impl Template {
-    /// A template that knows nothing yet.
-    pub fn new() -> Template {
-        Template { credit: CREDIT, ..Template::default() }
+    /// A template that knows nothing yet. With `has_text_ids` lines may begin with ids that are text.
+    pub fn new(has_text_ids: bool) -> Template {
+        Template { credit: CREDIT, has_text_ids, ..Template::default() }
     }
 
     /// Whether it is known what lines look like.
@@ -73,7 +86,8 @@ impl Template {
     #[cold]
     fn learn(&mut self, line: &[u8], streams: &[Stream]) {
         self.credit -= FINE;
-        let mut new = Template { credit: self.credit, ..Template::default() };
+        let mut new =
+            Template { credit: self.credit, has_text_ids: self.has_text_ids, ..Template::default() };
         let mut limits = [0; LANES];
         for sample in line.split(|&byte| byte == b'|').skip(1).filter(|sample| !sample.starts_with(b"#")) {
             let length = sample.iter().position(|&byte| ends_name(byte)).unwrap_or(0);
@@ -83,7 +97,7 @@ impl Template {
             let stream = &streams[number];
             let colons = sample.iter().filter(|&&byte| byte == b':').count();
             let is_new = !new.streams[..new.entries].contains(&number);
-            let is_name = stream.mask != 0 && length <= 8;
+            let is_name = stream.mask != 0 && length <= LONGEST_NAME;
             let fits = is_name && new.entries < LANES && stream.dim > 0;
             if !(stream.sparse && is_new && colons == 1 && fits) {
                 return;
@@ -91,6 +105,8 @@ impl Template {
             new.streams[new.entries] = number;
             new.pattern.words[new.entries] = stream.name;
             new.pattern.masks[new.entries] = stream.mask;
+            new.rests[new.entries] = [8, 16].map(|from| word(&sample[from.min(length)..length]));
+            new.has_long_names |= length > 8;
             new.pattern.distances[new.entries] = length as u8 + 2;
             limits[new.entries] = stream.dim as u32;
             new.entries += 1;
@@ -103,9 +119,15 @@ impl Template {
             let Pattern { words, masks, distances } = &mut new.pattern;
             words[lane] = words[lane - count];
             masks[lane] = masks[lane - count];
+            new.rests[lane] = new.rests[lane - count];
             distances[lane] = distances[lane - count];
             limits[lane] = limits[lane - count];
         }
+        let is_blank = |byte: &u8| *byte == b' ' || *byte == b'\t';
+        let visible = line.trim_ascii_end();
+        new.is_loose = line[visible.len()..].iter().any(is_blank)
+            || visible.windows(2).any(|two| two.iter().all(is_blank))
+            || new.has_text_ids && !matches!(line.first(), Some(b'|' | b'0'..=b'9'));
         let lines = LANES / count;
         for lane in 0..LANES {
             let entry = if lane < lines * count { lane % lines * count + lane / lines } else { lane };
@@ -115,20 +137,57 @@ impl Template {
         new.feeds = (count..2 * LANES).step_by(count + 1).fold(0, |feeds, mark| feeds | 1 << mark);
         *self = new;
     }
+
+    /// Whether names are the right ones beyond their first eight bytes.
+    #[inline(always)]
+    fn names_go_on(&self, window: Window<'_>, mut pipes: u64) -> bool {
+        let mut differing = 0;
+        for [second, third] in self.rests.iter().take(pipes.count_ones() as usize) {
+            let pipe = pipes.trailing_zeros();
+            pipes &= pipes - 1;
+            differing |= (window.eight(pipe + 9) ^ second.0) & second.1;
+            differing |= (window.eight(pipe + 17) ^ third.0) & third.1;
+        }
+        differing == 0
+    }
 }
 
-/// Reads lines from byte `at` of the text on, up to byte `end`, as long as they fit the template: the place after them, and
-/// their number. `at` must be the start of a line, and `end` that of the line after the last one. `None` if there is no memory
-/// for what the lines have.
+/// Up to eight bytes, and ones in them.
+fn word(bytes: &[u8]) -> (u64, u64) {
+    bytes
+        .iter()
+        .take(8)
+        .rev()
+        .fold((0, 0), |(word, mask), &byte| (word << 8 | u64::from(byte), mask << 8 | 0xff))
+}
+
+/// Reads lines from byte `at` of the text on, up to byte `end`, as long as they fit the template. `at` must be the start of a
+/// line, and `end` that of the line after the last one. `None` if there is no memory for what the lines have.
 #[inline(always)]
 pub fn read<T: Value, S: Simd>(
+    simd: S,
+    text: &[u8],
+    at: usize,
+    end: usize,
+    template: &mut Template,
+    output: &mut Output<T>,
+) -> Option<Taken> {
+    match template.is_loose {
+        true => read_as::<true, T, S>(simd, text, at, end, template, output),
+        false => read_as::<false, T, S>(simd, text, at, end, template, output),
+    }
+}
+
+/// See [`read`].
+#[inline(always)]
+fn read_as<const LOOSE: bool, T: Value, S: Simd>(
     simd: S,
     text: &[u8],
     mut at: usize,
     end: usize,
     template: &mut Template,
     output: &mut Output<T>,
-) -> Option<(usize, u32)> {
+) -> Option<Taken> {
     // A line takes 7 bytes at least (`|w 1:1` and a line feed), and LANES are written for one of them.
     let most = (end - at) / 4 + LANES;
     let streams = template.streams.get(..template.entries)?;
@@ -138,11 +197,11 @@ pub fn read<T: Value, S: Simd>(
         column.indices.spare(most)?;
         column.offsets.spare(most)?;
     }
-    let mut count = 0;
+    let (mut count, mut text_ids) = (0, 0);
     let (mut indices, mut values) = ([0; LANES], [T::default(); LANES]);
     while at < end {
         let Some(window) = Window::at(text, at) else { break };
-        let Some((lines, size)) = Lines::find(simd, window, end - at, template.entries) else { break };
+        let Some((lines, size)) = Lines::find::<LOOSE, S>(simd, window, end - at, template) else { break };
         if !convert(simd, window, &lines, template, &mut indices, &mut values) {
             break;
         }
@@ -154,6 +213,7 @@ pub fn read<T: Value, S: Simd>(
             _ => give::<T, 1>(count, streams, &indices, &values, columns),
         }?;
         count += lines.feeds.count_ones() as usize;
+        text_ids += u64::from(lines.text_ids.count_ones());
         at += size as usize;
     }
     if count > 0 {
@@ -163,7 +223,17 @@ pub fn read<T: Value, S: Simd>(
     }
     template.credit = (template.credit + count as i32).min(CREDIT);
     template.has_missed &= count == 0;
-    Some((at, count as u32))
+    Some(Taken { end: at, lines: count as u32, text_ids })
+}
+
+/// Lines that fit a template.
+pub struct Taken {
+    /// The place after them.
+    pub end: usize,
+    /// How many they are.
+    pub lines: u32,
+    /// How many of them begin with an id that is text.
+    pub text_ids: u64,
 }
 
 /// Marks of whole lines in a block, one bit for each byte.
@@ -175,23 +245,37 @@ struct Lines {
     entries: Entries,
     /// The line feeds.
     feeds: u64,
+    /// The first letters of ids that are text.
+    text_ids: u64,
 }
 
 impl Lines {
     /// The whole lines of a block, of which `length` bytes count, and the bytes they take: at most [`LANES`] entries. `None`
-    /// if there are none, or other things in them than an id, names with one entry each, and single comments after an id or an entry. It
-    /// is not known yet whether names are the right ones, and whether each line has as many entries as it should.
+    /// if there are none, or other things in them than an id, names with one entry each, comments, and blanks between these, of which
+    /// several may follow one another if `LOOSE`. It is not known yet whether names are the right ones, and whether each line has as many
+    /// entries as it should.
     #[inline(always)]
-    fn find<S: Simd>(simd: S, window: Window<'_>, length: usize, entries: usize) -> Option<(Lines, u32)> {
+    fn find<const LOOSE: bool, S: Simd>(
+        simd: S,
+        window: Window<'_>,
+        length: usize,
+        template: &Template,
+    ) -> Option<(Lines, u32)> {
         let classes = simd.classify(window);
         let pipes = simd.equal(window, b'|');
         let returns = simd.equal(window, b'\r');
         let mut feeds = simd.lowest(simd.equal(window, b'\n'), length.min(BLOCK) as u32);
-        // A comment goes from its `|` to the next one, or to the line feed.
+        let line_starts = feeds << 1 | 1;
+        // A comment goes from its `|` to the next one, or to the line feed; an id that is text goes as far from its first letter.
         let comments = pipes & simd.equal(window, b'#') >> 1;
-        let comment_ends = run_ends(!(pipes | feeds), comments << 1);
-        let outside = !comment_ends.wrapping_sub(comments);
-        while feeds.count_ones() as usize * entries > LANES {
+        let text_ids = if LOOSE && template.has_text_ids {
+            line_starts & simd.printable(window) & !(classes.digit | pipes)
+        } else {
+            0
+        };
+        let comment_ends = run_ends(!(pipes | feeds), comments << 1 | text_ids);
+        let outside = !comment_ends.wrapping_sub(comments | text_ids);
+        while feeds.count_ones() as usize * template.entries > LANES {
             feeds &= u64::MAX >> 1 >> feeds.leading_zeros();
         }
         if feeds == 0 {
@@ -205,7 +289,8 @@ impl Lines {
         let comments = comments & known;
         let comment_ends = comment_ends & known;
         let pipes = pipes & known & outside;
-        let line_starts = (feeds << 1 | 1) & known;
+        let line_starts = line_starts & known;
+        let text_ids = text_ids & known;
 
         // Digits of names are left out: they follow neither white space, nor a colon, nor a line's start.
         let runs = digit & !(digit << 1);
@@ -219,20 +304,20 @@ impl Lines {
         let index_ends = run_ends(digit, starts);
         let ends = run_ends(digit, values);
 
-        // A line ends with a line feed, or with a carriage return and a line feed, right after an entry or a comment.
+        // A line ends with a line feed, or with a carriage return and a line feed, after an entry or a comment, and perhaps blanks.
         let returns = returns & (feeds >> 1) & outside;
         let breaks = (feeds & !(returns << 1) & !comment_ends) | returns;
         let gaps = (id_ends | ends) & !breaks;
-        let next = gaps << 1;
+        let after_gaps = if LOOSE { run_ends(space, gaps) } else { gaps << 1 };
+        let next = after_gaps & !breaks;
         let wrong = (index_ends ^ colons)
             | (values ^ (colons << 1))
-            | (breaks & !ends)
+            | (breaks & !(if LOOSE { ends | after_gaps } else { ends }))
             | (gaps & !space)
-            | (comments & !next)
-            | (pipes ^ (next & !comments | comment_ends & !feeds | (line_starts & !digit)))
+            | ((pipes | comments) ^ (next | comment_ends & !feeds | line_starts & !(digit | text_ids)))
             | long_runs(digit & digit.wrapping_add(ids));
         let entries = Entries { starts, colons, ends };
-        (wrong == 0).then_some((Lines { pipes, entries, feeds }, size))
+        (wrong == 0).then_some((Lines { pipes, entries, feeds, text_ids }, size))
     }
 }
 
@@ -246,7 +331,7 @@ fn convert<T: Value, S: Simd>(
     indices: &mut [i32; LANES],
     values: &mut [T; LANES],
 ) -> bool {
-    let Lines { pipes, entries, feeds } = *lines;
+    let Lines { pipes, entries, feeds, .. } = *lines;
     let count = entries.ends.count_ones();
     if count as usize > LANES {
         return false;
@@ -257,7 +342,7 @@ fn convert<T: Value, S: Simd>(
     let follows = simd.follows(window, pipes, entries.starts, count, &template.pattern);
     let are_below =
         simd.entries_in_order(window, entries, &template.order, &template.limits, indices, values);
-    (shape == 0) & follows & are_below
+    (shape == 0) & follows & are_below && (!template.has_long_names || template.names_go_on(window, pipes))
 }
 
 /// Gives each stream its entries of the lines of a block, which come after those of `count` lines and do not count yet. The
@@ -302,10 +387,10 @@ mod tests {
 
     /// Lines of `text` that are read with a template like the first one.
     fn taken<S: Simd>(simd: S, text: &str) -> u32 {
-        let rules = rules("S0:200s w:20000s", 0);
+        let rules = rules("S0:200s w:20000s sixteen16letters:200s seventeen17letter:200s", 0);
         let mut output = Output::<f32>::default();
         output.reset(&rules);
-        let mut template = Template::new();
+        let mut template = Template::new(true);
         let first = text.split_inclusive('\n').next().unwrap_or_default();
         template.see(first.as_bytes(), &Fast::new(&rules).streams);
         if !template.is_known() {
@@ -315,7 +400,8 @@ mod tests {
         padded.extend(text.as_bytes());
         padded.extend([b'7'; PADDING]);
         let end = FRONT + text.len();
-        let (at, lines) = read(simd, &padded, FRONT, end, &mut template, &mut output).expect("memory");
+        let taken = read(simd, &padded, FRONT, end, &mut template, &mut output).expect("memory");
+        let Taken { end: at, lines, .. } = taken;
         assert!(at == end || lines < text.lines().count() as u32);
         assert!(output.columns.iter().all(|column| column.samples == 0 || column.samples == lines as usize));
         lines
@@ -337,6 +423,15 @@ mod tests {
             "17\t|S0 48:1\t|# 6f:5 -\t|w 18:1\t|# 7\n",
             "17 |# a 1:1|w 18:1 |#\r\n",
             "|w 1:1 |# one|S0 2:1 |# 1\n",
+            "17 |sixteen16letters 12:1 |w 1:1\n",
+            "1  |w 1:1\n",
+            "1 |w 1:1 \n",
+            "1\t|w 1:1   |# 1\t\t|S0 1:1 \t\r\n",
+            "speaker-7 |w 1:1\n",
+            "a:5 1:1 \t|# 1|S0 1:1  \n",
+            "~|w 1:1 |# 1\n",
+            "1 |w 1:1 |# 1 |# 1|#\n",
+            "|# 1|# 2 |w 1:1\n",
         ] {
             check(&line.repeat(30), 30);
         }
@@ -358,20 +453,24 @@ mod tests {
             "1 |v 1:1\n",
             "1 |wv 1:1\n",
             "1 |w  1:1\n",
-            "1 |w 1:1 \n",
             "1 |w 1:1 |w 1:1\n",
             "1 |w 1:1 |S0 1:1\n",
             "1 || 1:1\n",
             "1 |# 1:1\n",
-            "1  |w 1:1\n",
             "1\n",
             "\n",
             "1 |w 1:1\r\r\n",
             "1 |w 1:1|# 1\n",
-            "1 |w 1:1  |# 1\n",
-            "1 |w 1:1 |# 1 |# 1\n",
             "1 |# 1\n",
             "1 |w 1:1 |# 1 |\n",
+            "1 |seventeen17letter 1:1\n",
+            "1 |sixteen16letterz 1:1\n",
+            " a |w 1:1\n",
+            "\u{e9} |w 1:1\n",
+            "7a |w 1:1\n",
+            "a\n",
+            "1 \n",
+            "1 |w 1:1 5\n",
         ] {
             check(&format!("1 |w 1:1\n{line}"), 0);
         }

@@ -2,6 +2,7 @@
 
 use super::{Bits, FRONT, Fast, Output, PADDING, Report, SequenceSpan, Way, parse, parse_spans, rules};
 use crate::corpus::Corpus;
+use crate::deserialize::text::parse::rules::Rules;
 use crate::processor::Processor;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -85,6 +86,9 @@ pub fn alike_lines() -> impl Strategy<Value = String> {
         2 => Just("{id}\t|w {index}:1\t|# {note}\t|S0 {tag}:1\t|# {note}"),
         1 => Just("|w {index}:1 |#{note}"),
         1 => Just("{id} |# {note} |S0 {tag}:1 |#{note}|w {index}:{value}"),
+        1 => Just("{id} |sixteen16letters {tag}:1  |w {index}:{value}  "),
+        1 => Just("{id} |seventeen17letter {tag}:1 |w {index}:{value}"),
+        2 => Just("{note}-{id}\t|w {index}:1 |# {note} |S0 {tag}:1 "),
     ];
     let number = || prop_oneof![6 => "[0-9]{1,4}", 1 => "[0-9]{7,10}", 1 => "-?[0-9]{1,2}\\.[0-9]{1,3}"];
     let odd = prop_oneof![
@@ -110,7 +114,8 @@ pub fn alike_lines() -> impl Strategy<Value = String> {
 }
 
 pub const STREAMS: &str = "a_long_name:300s s:70000s x:40 y:2";
-pub const WORDS: &str = "1:130s S0:130s a:130s twelve12name:130s w:19900s";
+pub const WORDS: &str =
+    "1:130s S0:130s a:130s twelve12name:130s sixteen16letters:130s seventeen17letter:130s w:19900s";
 
 fn alike<T: Bits>(text: &[u8], max_errors: u64, trace_level: u32) {
     alike_as::<T>(STREAMS, true, text, max_errors, trace_level);
@@ -120,11 +125,15 @@ fn alike_as<T: Bits>(streams: &str, strict: bool, text: &[u8], max_errors: u64, 
     let mut rules = rules(streams, max_errors);
     rules.strict = strict;
     rules.log.trace_level = trace_level;
+    alike_by::<T>(&rules, text);
+}
+
+fn alike_by<T: Bits>(rules: &Rules, text: &[u8]) {
     crate::log::set_sink(Some(Arc::new(|_, _| ())));
-    let expected = parse::<T>(&rules, text, Way::Exact);
-    assert_eq!(parse::<T>(&rules, text, Way::Fast), expected);
+    let expected = parse::<T>(rules, text, Way::Exact);
+    assert_eq!(parse::<T>(rules, text, Way::Fast), expected);
     for processor in Processor::all() {
-        assert_eq!(parse::<T>(&rules, text, Way::FastOn(processor)), expected, "{processor:?}");
+        assert_eq!(parse::<T>(rules, text, Way::FastOn(processor)), expected, "{processor:?}");
     }
 }
 
@@ -189,6 +198,7 @@ proptest! {
         ),
         strict: bool,
         trace_level in 0u32..2,
+        max_errors in 0u64..80,
     ) {
         let mut text = text.into_bytes();
         for (place, byte) in changes {
@@ -198,6 +208,10 @@ proptest! {
         for streams in [WORDS, "w:19900s", "S0:2000s w:20000s", "1:130s S0:130s a:130s w:20000s"] {
             alike_as::<f32>(streams, strict, &text, 1000, trace_level);
             alike_as::<f64>(streams, strict, &text, 1000, 0);
+            let mut rules = rules(streams, max_errors);
+            rules.corpus = Arc::new(Corpus::Hashed);
+            (rules.strict, rules.log.trace_level) = (strict, trace_level);
+            alike_by::<f32>(&rules, &text);
         }
     }
 

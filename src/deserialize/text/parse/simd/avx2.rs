@@ -51,6 +51,19 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn printable(self, text: Window<'_>) -> u64 {
+        let mut mask = 0;
+        for (half, bytes) in text.back::<0>().as_chunks::<32>().0.iter().enumerate() {
+            // SAFETY: there is a value of `Avx2`; the 32 bytes that are read are those of `bytes`.
+            let printable = unsafe {
+                _mm256_cmpgt_epi8(_mm256_loadu_si256(bytes.as_ptr().cast()), _mm256_set1_epi8(0x20))
+            };
+            mask |= mask_of(self, printable) << (32 * half);
+        }
+        mask
+    }
+
+    #[inline(always)]
     fn lowest(self, bits: u64, count: u32) -> u64 {
         // SAFETY: there is a value of `Avx2`, which stands for BMI2 as well.
         unsafe { _bzhi_u64(bits, count) }

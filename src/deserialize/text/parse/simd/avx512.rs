@@ -62,6 +62,13 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn printable(self, text: Window<'_>) -> u64 {
+        let text = load::<0>(self, text);
+        // SAFETY: there is a value of `Avx512`.
+        unsafe { _mm512_cmpgt_epi8_mask(text, _mm512_set1_epi8(0x20)) }
+    }
+
+    #[inline(always)]
     fn lowest(self, bits: u64, count: u32) -> u64 {
         self.avx2().lowest(bits, count)
     }

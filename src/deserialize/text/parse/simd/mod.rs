@@ -252,6 +252,9 @@ pub trait Simd: InstructionSet {
     /// Which bytes of a block are `byte`.
     fn equal(self, text: Window<'_>, byte: u8) -> u64;
 
+    /// Which bytes of a block are printable, and no blanks: `!` to `~`, and 0x7f.
+    fn printable(self, text: Window<'_>) -> u64;
+
     /// The lowest `count` bits, 0 to 64.
     #[inline(always)]
     fn lowest(self, bits: u64, count: u32) -> u64 {

@@ -52,6 +52,15 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn printable(self, text: Window<'_>) -> u64 {
+        (0..64).step_by(8).fold(0, |mask, shift| {
+            let word = text.eight(shift);
+            // 0x21 and more have the top bit after the addition, 0x80 and more had it before.
+            mask | gather(((word & LOW) + ONES * 0x5f) & !word & !LOW) << shift
+        })
+    }
+
+    #[inline(always)]
     fn entries<T: Value>(
         self,
         text: Window<'_>,

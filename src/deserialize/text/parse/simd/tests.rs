@@ -103,6 +103,7 @@ proptest! {
         };
         for_each_instruction_set!(simd => {
             prop_assert_eq!(simd.classify(window(&text)), expected);
+            prop_assert_eq!(simd.printable(window(&text)), mask(&|byte| (0x21..0x80).contains(&byte)));
             for byte in [b'|', b'\n', b'\r', 0, 0xff] {
                 prop_assert_eq!(simd.equal(window(&text), byte), mask(&|other| other == byte));
             }
