@@ -56,16 +56,24 @@ impl TextChunk {
     }
 }
 
-impl Chunk for TextChunk {
-    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
+impl TextChunk {
+    /// The segment of a sequence, and the number of the sequence in it; or why there is none.
+    #[inline(always)]
+    fn find(&self, index: u32) -> std::result::Result<(&Segment, u32), Loaded<'static>> {
         if self.fatal.is_some() {
-            return Loaded::Invalid;
+            return Err(Loaded::Invalid);
         }
         let segment = &self.segments[(index >> self.shift) as usize];
         let index = index & ((1 << self.shift) - 1);
         if !segment.skipped.is_empty() && segment.skipped.binary_search(&index).is_ok() {
-            return Loaded::Skipped;
+            return Err(Loaded::Skipped);
         }
+        Ok((segment, index))
+    }
+
+    /// The data of a sequence of a segment in a stream.
+    #[inline(always)]
+    fn view<'a>(&self, segment: &'a Segment, stream: usize, index: u32) -> Loaded<'a> {
         let part = &segment.parts[stream];
         let arena = &segment.arena;
         let (first, end) = match part.sequence_offsets {
@@ -108,6 +116,26 @@ impl Chunk for TextChunk {
             single: part.offsets.is_none(),
         });
         Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), form, kind })
+    }
+}
+
+impl Chunk for TextChunk {
+    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
+        match self.find(index) {
+            Ok((segment, index)) => self.view(segment, stream, index),
+            Err(missing) => missing,
+        }
+    }
+
+    fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]) {
+        match self.find(index) {
+            Ok((segment, index)) => {
+                for (stream, loaded) in loaded.iter_mut().enumerate() {
+                    *loaded = self.view(segment, stream, index);
+                }
+            }
+            Err(missing) => loaded.fill(missing),
+        }
     }
 
     // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and from there to the entry's
