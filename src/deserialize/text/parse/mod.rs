@@ -20,7 +20,7 @@
 //! | --- | --- | --- |
 //! | [`dense`]: samples of `dim` values | the stream's rule; up to 3 values are read one by one, where 64 bytes would not pay | `%.6f`: 0.6 GB/s token by token, 1.8 by blocks with AVX2, 3 with AVX-512; pixels 4 |
 //! | [`sparse`]: samples of entries `index:value` | the stream's rule; the first entry of a sample is read alone, the others by blocks, unless the stream's last sample had several | counts: 2.4 times as fast with AVX-512, 1.8 times with AVX2 |
-//! | [`uniform_lines`]: runs of lines with one entry for each of some streams, and comments | a template of a line before, which is tried at the start of each line | words: more than 2 times as fast with AVX-512, 1.5 times with AVX2; with comments 1.3 times with AVX2; first sweeps over lines with ids that are text, several blanks in a row or names of 9 to 24 bytes take 0.35 to 0.9 of their time |
+//! | [`uniform_lines`]: runs of lines with one entry for each of some streams, and comments | a template of a line before, which is tried at the start of each line | words: more than 2 times as fast with AVX-512, 1.5 times with AVX2; with comments 1.3 times with AVX2; with ids that are text, several blanks in a row or names of 9 to 24 bytes 0.6 to 0.9 of the time of a first sweep |
 //!
 //! All shapes end in the same conversions. Numbers that are short or look alike are converted four or more at a time, where the
 //! instruction set can. All others go through one loop body, [`simd::number`], which takes the numbers off the masks one after
