@@ -54,9 +54,7 @@ impl TextChunk {
             ),
         );
     }
-}
 
-impl TextChunk {
     /// The segment of a sequence, and the number of the sequence in it; or why there is none.
     #[inline(always)]
     fn find(&self, index: u32) -> std::result::Result<(&Segment, u32), Loaded<'static>> {

@@ -382,17 +382,21 @@ fn advance<T: Value>(count: usize, column: &mut Column<T>) -> Option<()> {
 mod tests {
     use super::*;
     use crate::deserialize::text::parse::fast::{FRONT, Fast, PADDING};
+    use crate::deserialize::text::parse::rules::Rules;
     use crate::deserialize::text::tests::rules;
     use crate::processor::for_each_instruction_set;
 
     /// Lines of `text` that are read with a template like the first one.
     fn taken<S: Simd>(simd: S, text: &str) -> u32 {
-        let rules = rules("S0:200s w:20000s sixteen16letters:200s seventeen17letter:200s", 0);
+        taken_by(simd, &rules("S0:200s w:20000s sixteen16letters:200s seventeen17letter:200s", 0), text)
+    }
+
+    fn taken_by<S: Simd>(simd: S, rules: &Rules, text: &str) -> u32 {
         let mut output = Output::<f32>::default();
-        output.reset(&rules);
+        output.reset(rules);
         let mut template = Template::new(true);
         let first = text.split_inclusive('\n').next().unwrap_or_default();
-        template.see(first.as_bytes(), &Fast::new(&rules).streams);
+        template.see(first.as_bytes(), &Fast::new(rules).streams);
         if !template.is_known() {
             return 0;
         }
@@ -424,6 +428,7 @@ mod tests {
             "17 |# a 1:1|w 18:1 |#\r\n",
             "|w 1:1 |# one|S0 2:1 |# 1\n",
             "17 |sixteen16letters 12:1 |w 1:1\n",
+            "17 |seventeen17letter 12:1\n",
             "1  |w 1:1\n",
             "1 |w 1:1 \n",
             "1\t|w 1:1   |# 1\t\t|S0 1:1 \t\r\n",
@@ -473,6 +478,33 @@ mod tests {
             "1 |w 1:1 5\n",
         ] {
             check(&format!("1 |w 1:1\n{line}"), 0);
+            check(&format!("1 |w 1:1 \n{line}"), 0);
+            check(&format!("a |w 1:1\n{line}"), 0);
+        }
+        // Nothing is looked for that the line before did not have.
+        for line in ["1 |w 1:1 \n", "1  |w 1:1\n", "a |w 1:1\n"] {
+            check(&format!("1 |w 1:1\n{line}"), 0);
+        }
+    }
+
+    #[test]
+    fn names_are_compared_to_their_ends() {
+        let name = "twentyfour24letterstwent";
+        for length in 1..=name.len() {
+            let rules = rules(&format!("{}:200s", &name[..length]), 0);
+            let line = |name: &str| format!("1 |{name} 1:1\n");
+            let same = line(&name[..length]);
+            for_each_instruction_set!(simd => {
+                assert_eq!(taken_by(simd, &rules, &same.repeat(3)), 3, "{same}");
+                for other in 0..length {
+                    let mut bytes = name.as_bytes()[..length].to_vec();
+                    bytes[other] ^= 1;
+                    let other = line(std::str::from_utf8(&bytes).expect("letters"));
+                    let text = format!("{same}{other}");
+                    let lines = taken_by(simd, &rules, &text);
+                    assert!(lines == 0 || lines == 1 && text.len() > BLOCK, "{text}");
+                }
+            });
         }
     }
 }
