@@ -115,7 +115,8 @@ dispatch! {
 /// See [`place_all`].
 #[inline(always)]
 fn place_all_with<S: InstructionSet>(_: S, fit: &mut FirstFit, lengths: &[u32], records: &mut Vec<Record>) {
-    // Of the first lanes: what is free, of which all elements are always read and written, and what is not, element by element.
+    // Of the first lanes: their free steps, which stay in registers because no element is ever picked by a number that the compiler does
+    // not know, and their used steps, of which one is picked each time.
     let (mut free, mut used) = ([fit.steps; FAN], [0; FAN]);
     for (&length, id) in lengths.iter().zip(0..) {
         let fits = at_least(&free, length);

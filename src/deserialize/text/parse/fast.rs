@@ -323,7 +323,7 @@ impl Fast {
 /// Whether a byte at the start of a line begins an id that is text.
 #[inline(always)]
 fn begins_text(byte: u8) -> bool {
-    byte != b'|' && byte != b' ' && !is_non_printable(byte)
+    !ends_name(byte)
 }
 
 /// The place of the next `|` or line break. Comments are short: the block at hand has nearly all of their ends, and a call takes

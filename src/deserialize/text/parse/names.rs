@@ -23,27 +23,29 @@ pub struct Stream {
 impl Stream {
     /// The stream with this rule.
     pub fn new(rule: &StreamRule) -> Stream {
-        let (mut name, mut mask) = ([0; 8], [0; 8]);
-        for (i, &byte) in rule.alias.iter().take(8).enumerate() {
-            name[i] = byte;
-            mask[i] = 0xff;
-        }
+        let (mut name, mut mask) = word(&rule.alias);
         // A name that the parser cannot read (one with a space in it, for example) never matches.
         let is_readable = !rule.alias.is_empty()
             && rule.alias[0] != b'#'
             && !rule.alias.iter().any(|&byte| ends_name(byte));
         if !is_readable {
-            (name, mask) = ([0xff; 8], [0; 8]);
+            (name, mask) = (u64::MAX, 0);
         }
         Stream {
-            name: u64::from_le_bytes(name),
-            mask: u64::from_le_bytes(mask),
+            name,
+            mask,
             last: rule.alias.last_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)),
             alias: rule.alias.clone(),
             dim: rule.dim,
             sparse: rule.sparse,
         }
     }
+}
+
+/// Up to eight bytes, the first one lowest, and ones in those that there are.
+pub fn word(bytes: &[u8]) -> (u64, u64) {
+    let bytes = bytes.iter().take(8).rev();
+    bytes.fold((0, 0), |(word, mask), &byte| (word << 8 | u64::from(byte), mask << 8 | 0xff))
 }
 
 /// The stream whose name begins at byte `at` of the text, and the name's length; `guess` is the stream that is tried first.

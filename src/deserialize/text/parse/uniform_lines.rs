@@ -8,7 +8,7 @@
 //! and values are converted together as well ([`Simd::entries`]). This more than doubles the speed of such lines with AVX-512
 //! and makes them 1.5 times as fast with AVX2.
 
-use super::names::Stream;
+use super::names::{Stream, word};
 use super::output::{Column, Output};
 use super::rules::ends_name;
 use super::simd::{BLOCK, Entries, LANES, Pattern, Simd, Window, long_runs, run_ends};
@@ -150,15 +150,6 @@ impl Template {
         }
         differing == 0
     }
-}
-
-/// Up to eight bytes, and ones in them.
-fn word(bytes: &[u8]) -> (u64, u64) {
-    bytes
-        .iter()
-        .take(8)
-        .rev()
-        .fold((0, 0), |(word, mask), &byte| (word << 8 | u64::from(byte), mask << 8 | 0xff))
 }
 
 /// Reads lines from byte `at` of the text on, up to byte `end`, as long as they fit the template. `at` must be the start of a
