@@ -139,6 +139,7 @@ pub mod fuzzing {
     pub use crate::memory::pages::MOST_MEMORY;
     pub use crate::processor::fuzzing::*;
 }
+mod helpers;
 #[doc(hidden)]
 pub mod image;
 pub mod inspect;

@@ -41,6 +41,15 @@ macro_rules! locks {
                 self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
             }
 
+            /// The value, which no other thread can use meanwhile.
+            #[cfg_attr(
+                shuttle,
+                allow(dead_code, reason = "only locks of the model's protocols have such owners")
+            )]
+            pub fn get_mut(&mut self) -> &mut T {
+                self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+            }
+
             fn locked(&self) -> $sync::MutexGuard<'_, T> {
                 self.0.lock().unwrap_or_else(PoisonError::into_inner)
             }

@@ -6,8 +6,8 @@ use super::first_fit::FirstFit;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
 use crate::deserialize::{Ahead, Loaded};
+use crate::helpers::Team;
 use crate::memory::room;
-use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
@@ -15,6 +15,12 @@ use crate::{Error, Result};
 /// Number of sequences that are looked up together, so that their cache misses overlap instead of being waited for one by
 /// one. On randomized sequences of words in a window of 200 MB this delivers a third more samples per second.
 const TOGETHER: usize = 32;
+
+/// Minibatches of this many bytes are copied by several threads. Tests have small ones.
+const SHARED: usize = if cfg!(test) { 1 } else { 1 << 19 };
+
+/// Bytes of a part of a minibatch that one of several threads copies, at least: to hand it out costs nothing beside.
+const LEAST_PART: usize = if cfg!(test) { 100 } else { 128 << 10 };
 
 /// How minibatches are packed. Threads that pack share it; each has a [`PackScratch`] of its own.
 #[derive(Clone)]
@@ -36,10 +42,10 @@ pub struct PackScratch {
     inputs: Vec<StreamInput<'static>>,
     /// What one sequence has in each stream. Empty as well.
     found: Vec<Loaded<'static>>,
+    /// The number of values of each stream, 0 if it is dense.
+    values: Vec<usize>,
     /// Number of invalid sequences among those that were left out.
     invalid: u64,
-    /// Threads that help to copy a large minibatch.
-    helpers: Option<Pool>,
 }
 
 /// What [`PackSpec::pack`] returns.
@@ -71,12 +77,6 @@ impl PackScratch {
     /// Working memory whose minibatches are those of `pool`.
     pub(crate) fn of(pool: MinibatchPool) -> PackScratch {
         PackScratch { pool, ..PackScratch::default() }
-    }
-
-    /// The same working memory, for a thread that the pool's threads help to copy large minibatches.
-    #[must_use]
-    pub(super) fn helped_by(self, pool: Pool) -> PackScratch {
-        PackScratch { helpers: Some(pool), ..self }
     }
 
     /// The sequences of the minibatch that was packed last.
@@ -155,12 +155,18 @@ impl PackSpec {
         shapes.complete(&mut self.streams);
     }
 
-    /// Packs one minibatch: looks up its sequences, lays them out and copies them.
-    pub fn pack(&self, scratch: &mut PackScratch, loaded: &LoadedSelection<'_>) -> Packed {
+    /// Packs one minibatch: looks up its sequences, lays them out and copies them. A team copies them together, which pays for large
+    /// minibatches.
+    pub(crate) fn pack(
+        &self,
+        scratch: &mut PackScratch,
+        loaded: &LoadedSelection<'_>,
+        team: Option<&mut Team<'_>>,
+    ) -> Packed {
         let mut inputs: Vec<StreamInput<'_>> = std::mem::take(&mut scratch.inputs);
         inputs.resize_with(self.streams.len(), StreamInput::default);
         let minibatch =
-            scratch.look_up(loaded, &mut inputs).and_then(|()| self.copy(scratch, loaded, &inputs));
+            scratch.look_up(loaded, &mut inputs).and_then(|()| self.copy(scratch, loaded, &inputs, team));
         scratch.inputs = inputs
             .into_iter()
             .map(|input| StreamInput { lengths: input.lengths, views: recycle(input.views) })
@@ -174,6 +180,7 @@ impl PackSpec {
         scratch: &mut PackScratch,
         loaded: &LoadedSelection<'_>,
         inputs: &[StreamInput<'_>],
+        team: Option<&mut Team<'_>>,
     ) -> Result<Minibatch> {
         if scratch.sequences.is_empty() {
             return Ok(Minibatch::empty(loaded.end_of_sweep, loaded.end_of_epoch));
@@ -182,6 +189,7 @@ impl PackSpec {
         minibatch.reserve(scratch.sequences.len())?;
         minibatch.end_of_sweep = loaded.end_of_sweep;
         minibatch.end_of_epoch = loaded.end_of_epoch;
+        scratch.values.clear();
         for (i, (info, input)) in self.streams.iter().zip(inputs).enumerate() {
             let nnz = self.check(info, input).map_err(|(error, position)| {
                 self.locate(error.in_stream(&info.name), i, position, inputs, &scratch.sequences, loaded)
@@ -196,23 +204,26 @@ impl PackSpec {
                 None if info.is_binary => stream.layout.sequence_major(&input.lengths),
                 None => scratch.fit.lay_out(&input.lengths, &mut stream.layout)?,
             }
-            let (element, sample_size) = (info.element.size(), info.sample_size());
-            let allocated = stream.allocate(info.storage, info.element, sample_size, nnz);
-            let (layout, out) = allocated.map_err(|error| error.in_stream(&info.name))?;
-            match info.storage {
-                Storage::Dense if info.is_binary => {
-                    copy::sequential(out, &input.views, sample_size * element, layout.steps);
-                }
-                Storage::Dense => {
-                    let column = sample_size * element;
-                    let in_parallel =
-                        |pool| copy::dense_in_parallel(pool, out, layout, &input.views, column, element);
-                    if !scratch.helpers.as_ref().is_some_and(in_parallel) {
-                        copy::dense(out, layout, &input.views, column, element);
-                    }
-                }
-                Storage::SparseCsc => copy::sparse(out, layout, &input.views, element, nnz)?,
+            let allocated = stream.allocate(info.storage, info.element, info.sample_size(), nnz);
+            allocated.map_err(|error| error.in_stream(&info.name))?;
+            scratch.values.push(nnz);
+        }
+        let bytes = if team.is_some() { minibatch.bytes() } else { 0 };
+        let team = team.filter(|_| bytes >= SHARED);
+        let streams = minibatch.streams.iter_mut().zip(&self.streams).zip(inputs).zip(&scratch.values);
+        let mut blocks = streams.map(|(((stream, info), input), &nnz)| {
+            let (layout, out) = stream.parts_mut();
+            copy::Part::whole(info, layout, &input.views, out, nnz)
+        });
+        match team {
+            Some(team) => {
+                let mut parts = Vec::new();
+                // Larger parts than needed to occupy all threads: each then reads and writes on in the same places.
+                let bytes = (bytes / (2 * team.helpers.most())).max(LEAST_PART);
+                blocks.try_for_each(|block| block?.split(bytes, &mut parts))?;
+                team.each(parts.into_iter(), copy::Part::write)?;
             }
+            None => blocks.try_for_each(|block| block?.write())?,
         }
         scratch.pool.count(&mut minibatch);
         Ok(minibatch)

@@ -1,11 +1,11 @@
 //! What a reader reads with: the pipeline, the thread that has it while a batch is read ahead, and the minibatches that are ready.
 
 use super::handoff::HandoffThread;
-use super::parallel_packer::WaitingCaller;
 use super::pipeline::Pipeline;
 use super::prefetch_batch::PrefetchBatch;
 use crate::config::options::ReaderSettings;
 use crate::deserialize::ChunkSource;
+use crate::helpers::WaitingCaller;
 
 /// What is read ahead of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::epoch::{Epoch, ReadConfig};
 use super::fetcher::Fetcher;
 use super::inspect::EpochStart;
 use super::listed::ListedChunks;
-use super::parallel_packer::{PackContext, ParallelPacker, PlannedMinibatch, WaitingCaller};
+use super::parallel_packer::{PackContext, ParallelPacker, PlannedMinibatch};
 use super::position::{ReaderPosition, local_position_of, samples_of};
 use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::store::ChunkStore;
@@ -13,6 +13,7 @@ use crate::config::options::{Order, Packing, ReaderSettings};
 use crate::corpus::Corpus;
 use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
 use crate::error::ExceptionClass;
+use crate::helpers::WaitingCaller;
 use crate::memory::Meter;
 use crate::pack::explain::Explain;
 use crate::pack::{
@@ -84,19 +85,18 @@ impl Pipeline {
         let threads = options.multithreaded.then(|| pool.clone());
         let timeline = TimelineSource::new(options, deserializer, pool)?;
         let deserializer = deserializer.source();
-        // Several minibatches are packed at once; those whose sequences are fetched are packed one by one, each by several
-        // threads.
-        let helpers = threads.clone().filter(|_| deserializer.is_fetched());
+        // Minibatches whose sequences are fetched are packed one by one.
+        let copying = threads.as_ref().filter(|_| deserializer.is_fetched()).map_or(1, Pool::threads);
         let fetcher = Fetcher::of(&*deserializer, &explain, truncated, shapes, threads);
         let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => {
                 let packer = SequencePacker::new(streams, options.local_timeline);
-                Box::new(packer.metered(meter).helped_by(helpers).explained(explain))
+                Box::new(packer.metered(meter).copied_by(copying).explained(explain))
             }
             Packing::Frame => {
                 let packer = SequencePacker::of_frames(streams, options.local_timeline);
-                Box::new(packer.metered(meter).helped_by(helpers).explained(explain))
+                Box::new(packer.metered(meter).copied_by(copying).explained(explain))
             }
             Packing::Truncated { .. } => {
                 let packer = TruncatedPacker::new(streams, options.local_timeline);
@@ -223,7 +223,7 @@ impl Pipeline {
         let chunks = Arc::clone(store.chunks());
         let context = PackContext { spec, deserializer: Arc::clone(&self.source.deserializer), chunks };
         let source = &mut self.source;
-        self.parallel.pack(&mut self.planned, context, threads, |planned, packed| {
+        self.parallel.pack(&mut self.planned, &context, threads, |planned, packed| {
             // Too many invalid sequences take precedence over an error of packing: CNTK counts before it packs.
             let counted = source.count_invalid(packed.invalid, packed.delivers);
             let progress =

@@ -6,9 +6,17 @@ use super::nontemporal;
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::compact::widen;
 use crate::pack::layout::{Layout, Record};
-use crate::pool::Pool;
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
-use rayon::prelude::*;
+use std::ops::Range;
+
+/// Bytes of a block of steps, about. Tests have many blocks.
+const BLOCK: usize = if cfg!(test) { 100 } else { 256 << 10 };
+
+/// Least number of samples that a sequence has in a block of steps, on average.
+const LEAST: usize = if cfg!(test) { 1 } else { 8 };
+
+/// Bytes of rows that are copied in the time that it takes to begin a run of samples, about.
+const RUN: usize = if cfg!(test) { 1 } else { 1000 };
 
 /// Copies samples `from .. from + count` of a dense sequence, with `element` bytes a value.
 #[inline]
@@ -62,41 +70,16 @@ fn strided(out: &mut [u8], columns: Columns, samples: &[u8]) {
     }
 }
 
-/// Bytes of a minibatch that one thread copies at a time where several do: enough that handing them out costs nothing, and
-/// few enough that no thread waits long for another.
-const PIECE: usize = 256 << 10;
-
-/// Copies sequences of one sample each as [`dense`] does, with the help of the pool's threads. False, with nothing done, if
-/// that would not be faster: the block is small, or its samples have to be put together.
-///
-/// Minibatches of 64 images of 500 x 375 pixels are 144 MB of floats: with this, decoding them whole takes two threads 0.52 of
-/// the time that one takes, and cutting out and scaling parts to 224 x 224 pixels 0.52 too.
-pub(in super::super) fn dense_in_parallel(
-    pool: &Pool,
-    out: &mut [u8],
-    layout: &Layout,
-    views: &[SequenceView<'_>],
-    column: usize,
-    element: usize,
-) -> bool {
-    let is_plain = |view: &SequenceView<'_>| !matches!(view.kind, ViewKind::Frames(_));
-    if pool.threads() < 2 || out.len() < 4 * PIECE || layout.steps != 1 || !views.iter().all(is_plain) {
-        return false;
-    }
-    let is_nontemporal = is_nontemporal(out, column);
-    let columns = out.par_chunks_exact_mut(column).zip(views);
-    pool.install(|| {
-        columns.with_max_len((PIECE / column).max(1)).for_each(|(target, view)| {
-            write(target, view, element, is_nontemporal);
-        });
-    });
-    true
-}
-
 /// Copies sequences of one sample each to columns that follow one another, up to the first sequence that is made of frames.
 /// Returns the number of sequences that were copied.
-fn one_step(out: &mut [u8], column: usize, element: usize, views: &[SequenceView<'_>]) -> usize {
-    let is_nontemporal = is_nontemporal(out, column);
+#[inline(never)]
+fn one_step(
+    out: &mut [u8],
+    column: usize,
+    element: usize,
+    views: &[SequenceView<'_>],
+    is_nontemporal: bool,
+) -> usize {
     for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
         if let ViewKind::Frames(_) = view.kind {
             return i;
@@ -140,87 +123,156 @@ pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, 
     }
 }
 
-/// Steps that are written of all lanes before the next ones are. The samples of a lane lie far apart, so that writing one lane
-/// after the other asks for more pages than the processor remembers, and its prefetching sees no pattern. Later sweeps over frames
-/// of 40 values with a context of 5:5, minibatches of 8.8 MB in 10 lanes, take 80 instead of 91 ms a million.
-fn block_steps(layout: &Layout, records: usize, stride: usize) -> usize {
-    /// Bytes of a block, about. Tests have many blocks.
-    const BLOCK: usize = if cfg!(test) { 100 } else { 256 << 10 };
-    /// Least number of samples that a sequence has in a block, on average: each run of samples begins with some extra work.
-    const LEAST: usize = if cfg!(test) { 1 } else { 8 };
-    let block = BLOCK.checked_div(stride).unwrap_or(1).max(1);
+/// Steps that are written of all lanes before the next ones are, in blocks of about `bytes` bytes; all steps if there would be so many
+/// runs of samples that beginning them, which takes as long as copying `run` bytes, would take longer than copying them.
+fn block_steps(layout: &Layout, records: usize, column: usize, bytes: usize, run: usize) -> usize {
+    let stride = layout.lanes * column;
+    let block = bytes.checked_div(stride).unwrap_or(1).max(1);
     let blocks = layout.steps.div_ceil(block);
-    if records.saturating_mul(blocks).saturating_mul(LEAST) <= layout.steps.saturating_mul(layout.lanes) {
+    if records.saturating_mul(blocks).saturating_mul(run) <= layout.steps.saturating_mul(stride) {
         block
     } else {
         layout.steps.max(1)
     }
 }
 
-/// Writes sequences of a dense stream, `column` bytes a sample and `element` bytes a value. The first records of `layout`
-/// belong to `views`, in their order; the remaining records are gaps.
-pub(in super::super) fn dense(
-    out: &mut [u8],
-    layout: &Layout,
-    views: &[SequenceView<'_>],
+/// Columns of a dense stream that are to be written: of some steps, or, where there is one step, of some sequences.
+pub(in super::super) struct Part<'a> {
+    out: &'a mut [u8],
+    layout: &'a Layout,
+    /// Of one step those of `out`, else all.
+    views: &'a [SequenceView<'a>],
+    steps: Range<usize>,
+    /// Bytes of a sample.
     column: usize,
+    /// Bytes of a value.
     element: usize,
-) {
-    if column == 0 {
-        return;
+    /// It is written past the caches.
+    is_nontemporal: bool,
+}
+
+impl<'a> Part<'a> {
+    /// All of a stream's columns. The first records of `layout` belong to `views`, in their order; the remaining records are gaps.
+    pub(super) fn whole(
+        out: &'a mut [u8],
+        layout: &'a Layout,
+        views: &'a [SequenceView<'a>],
+        column: usize,
+        element: usize,
+    ) -> Part<'a> {
+        let is_nontemporal = layout.steps == 1 && is_nontemporal(out, column);
+        Part { out, layout, views, steps: 0..layout.steps, column, element, is_nontemporal }
     }
-    if layout.steps == 1 {
+
+    /// Parts of about `bytes` bytes, which different threads may write.
+    pub(super) fn split(self, bytes: usize) -> impl Iterator<Item = Part<'a>> {
+        let Part { out, layout, views, steps, column, element, is_nontemporal } = self;
+        let is_one_step = layout.steps == 1;
+        let (unit, count) = if is_one_step {
+            (column, (bytes / column.max(1)).max(1))
+        } else {
+            // The context of frames is read anew in each run.
+            let is_frame = |view: &SequenceView<'_>| matches!(view.kind, ViewKind::Frames(_));
+            let run = if views.iter().any(is_frame) { LEAST * column } else { RUN };
+            (layout.lanes * column, block_steps(layout, views.len(), column, bytes, run))
+        };
+        (0..).zip(out.chunks_mut((unit * count).max(1))).map(move |(number, out)| {
+            let begin: usize = number * count;
+            let (views, steps) = match is_one_step {
+                true => (&views[begin..(begin + count).min(views.len())], 0..1),
+                false => (views, begin..(begin + count).min(steps.end)),
+            };
+            Part { out, layout, views, steps, column, element, is_nontemporal }
+        })
+    }
+
+    /// Writes it.
+    pub(super) fn write(self) {
+        if self.column == 0 {
+            return;
+        }
+        match self.layout.steps {
+            1 => self.write_one_step(),
+            _ => self.write_steps(),
+        }
+    }
+
+    fn write_one_step(self) {
+        let Part { out, views, column, element, is_nontemporal, .. } = self;
         let mut done = 0;
         while done < views.len() {
             let (out, views) = (&mut out[done * column..], &views[done..]);
             done += match frames::one_step(out, column, element, views) {
-                0 => one_step(out, column, element, views),
+                0 => one_step(out, column, element, views, is_nontemporal),
                 count => count,
             };
         }
-        return;
     }
-    let stride = layout.lanes * column;
-    let (records, gaps) = layout.records.split_at(views.len());
-    let block = block_steps(layout, records.len(), stride);
-    for start in (0..layout.steps).step_by(block) {
-        for (i, (record, view)) in records.iter().zip(views).enumerate() {
-            if let (0, Some(next)) = (start, views.get(i + AHEAD_SPREAD)) {
-                prefetch::next_frames(next);
-            }
-            let begin = record.begin as usize;
-            let from = start.saturating_sub(begin);
-            let to = (start + block).saturating_sub(begin).min(view.samples as usize);
-            if from >= to {
-                continue;
-            }
-            let first = ((begin + from) * layout.lanes + record.lane as usize) * column;
-            let (columns, count) = (Columns { first, stride, column }, to - from);
-            match &view.kind {
-                ViewKind::Frames(frames) => {
-                    frames::run(out, columns, element, view.values, frames, from, count)
+
+    /// The samples of a lane lie far apart, so that writing one lane after the other asks for more pages than the processor
+    /// remembers, and its prefetching sees no pattern. Hence all lanes of a block are written before the next one. Later
+    /// sweeps over frames of 40 values with a context of 5:5, minibatches of 8.8 MB in 10 lanes, take 80 instead of 91 ms a million.
+    #[inline(never)]
+    fn write_steps(self) {
+        let Part { out, layout, views, steps, column, element, .. } = self;
+        let stride = layout.lanes * column;
+        let (records, gaps) = layout.records.split_at(views.len());
+        let block = block_steps(layout, records.len(), column, BLOCK, LEAST * column);
+        for start in steps.clone().step_by(block) {
+            let end = (start + block).min(steps.end);
+            for (i, (record, view)) in records.iter().zip(views).enumerate() {
+                if let (0, Some(next)) = (start, views.get(i + AHEAD_SPREAD)) {
+                    prefetch::next_frames(next);
                 }
-                _ => run(out, columns, element, view, from, count),
+                let begin = record.begin as usize;
+                let from = start.saturating_sub(begin);
+                let to = end.saturating_sub(begin).min(view.samples as usize);
+                if from >= to {
+                    continue;
+                }
+                let first = ((begin + from - steps.start) * layout.lanes + record.lane as usize) * column;
+                let (columns, count) = (Columns { first, stride, column }, to - from);
+                match &view.kind {
+                    ViewKind::Frames(frames) => {
+                        frames::run(out, columns, element, view.values, frames, from, count)
+                    }
+                    _ => run(out, columns, element, view, from, count),
+                }
             }
         }
-    }
-    for gap in gaps {
-        zero_gap(out, layout, gap, column);
+        for gap in gaps {
+            let (begin, end) = (gap.begin.max(steps.start as i64), gap.end.min(steps.end as u64));
+            if begin < end as i64 {
+                let (begin, end) = (begin - steps.start as i64, end - steps.start as u64);
+                zero_gap(out, layout, &Record { begin, end, ..*gap }, column);
+            }
+        }
     }
 }
 
-/// Writes sequences of a binary stream, `column` bytes a sample: each lane lies in one piece, its samples one after the other,
-/// and zeros after the last one.
-pub(in super::super) fn sequential(out: &mut [u8], views: &[SequenceView<'_>], column: usize, steps: usize) {
-    if column == 0 {
-        return;
-    }
-    for (i, (lane, view)) in out.chunks_exact_mut(steps * column).zip(views).enumerate() {
-        if let Some(next) = views.get(i + AHEAD_SPREAD) {
-            prefetch::next(next);
+/// Sequences of a binary stream, `column` bytes a sample, that are to be written: each lane lies in one piece, its samples one after the
+/// other, and zeros after the last one.
+pub(in super::super) struct Lanes<'a> {
+    pub(super) out: &'a mut [u8],
+    pub(super) views: &'a [SequenceView<'a>],
+    pub(super) column: usize,
+    pub(super) steps: usize,
+}
+
+impl Lanes<'_> {
+    /// Writes them.
+    pub(super) fn write(self) {
+        let Lanes { out, views, column, steps } = self;
+        if column == 0 {
+            return;
         }
-        let (data, rest) = lane.split_at_mut(view.samples as usize * column);
-        data.copy_from_slice(view.values);
-        rest.fill(0);
+        for (i, (lane, view)) in out.chunks_exact_mut(steps * column).zip(views).enumerate() {
+            if let Some(next) = views.get(i + AHEAD_SPREAD) {
+                prefetch::next(next);
+            }
+            let (data, rest) = lane.split_at_mut(view.samples as usize * column);
+            data.copy_from_slice(view.values);
+            rest.fill(0);
+        }
     }
 }

@@ -3,8 +3,11 @@
 //! Column `t * lanes + s` is step `t` of lane `s`. The samples of a sequence therefore lie `lanes` columns apart, except in
 //! two cases where whole sequences are copied at once: one lane, and one step (then column `i` is sequence `i`).
 
+use super::layout::Layout;
 use crate::Result;
+use crate::memory::room;
 use crate::sequence::{SequenceView, ViewKind};
+use crate::stream::{Storage, StreamInfo};
 
 mod dense;
 mod expand;
@@ -13,9 +16,69 @@ mod nontemporal;
 mod prefetch;
 mod sparse;
 
-pub(super) use dense::{dense, dense_in_parallel, sequential, zero_gap};
+pub(super) use dense::zero_gap;
 pub(super) use prefetch::first as prefetch_first;
-pub(super) use sparse::sparse;
+
+/// What is to be written of one stream's block.
+pub(super) enum Part<'a> {
+    Dense(dense::Part<'a>),
+    Sparse(sparse::Part<'a>),
+    /// Of a binary stream, which has its lanes one after the other.
+    Binary(dense::Lanes<'a>),
+}
+
+impl<'a> Part<'a> {
+    /// The whole block of a stream, whose size is that of its layout. `nnz` is the number of values if the stream is sparse. The first
+    /// records of `layout` belong to `views`, in their order; the remaining records are gaps. The views must have passed
+    /// [`check::sizes`](super::check::sizes).
+    pub(super) fn whole(
+        info: &StreamInfo,
+        layout: &'a Layout,
+        views: &'a [SequenceView<'a>],
+        out: &'a mut [u8],
+        nnz: usize,
+    ) -> Result<Part<'a>> {
+        let (element, column) = (info.element.size(), info.sample_size() * info.element.size());
+        Ok(match info.storage {
+            Storage::Dense if info.is_binary => {
+                Part::Binary(dense::Lanes { out, views, column, steps: layout.steps })
+            }
+            Storage::Dense => Part::Dense(dense::Part::whole(out, layout, views, column, element)),
+            Storage::SparseCsc => Part::Sparse(sparse::Part::whole(out, layout, views, element, nnz)?),
+        })
+    }
+
+    /// Appends the parts of this one that threads may write at the same time, of about `bytes` bytes.
+    pub(super) fn split(self, bytes: usize, parts: &mut Vec<Part<'a>>) -> Result<()> {
+        match self {
+            Part::Dense(part) => push(part.split(bytes), parts, Part::Dense),
+            Part::Sparse(part) => push(part.split(bytes), parts, Part::Sparse),
+            Part::Binary(lanes) => push(std::iter::once(lanes), parts, Part::Binary),
+        }
+    }
+
+    /// Writes it.
+    pub(super) fn write(self) -> Result<()> {
+        match self {
+            Part::Dense(part) => part.write(),
+            Part::Sparse(part) => return part.write(),
+            Part::Binary(lanes) => lanes.write(),
+        }
+        Ok(())
+    }
+}
+
+fn push<'a, P>(
+    items: impl Iterator<Item = P>,
+    parts: &mut Vec<Part<'a>>,
+    part: impl Fn(P) -> Part<'a>,
+) -> Result<()> {
+    for item in items {
+        room::reserve(parts, 1, room::MINIBATCH)?;
+        parts.push(part(item));
+    }
+    Ok(())
+}
 
 /// Where the columns of a run of samples lie.
 #[derive(Debug, Clone, Copy)]
@@ -57,3 +120,6 @@ fn running_sums(counts: &[u32]) -> Vec<u32> {
     });
     std::iter::once(0).chain(sums).collect()
 }
+
+#[cfg(test)]
+mod tests;

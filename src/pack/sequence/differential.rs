@@ -68,6 +68,7 @@ proptest! {
         density in 0..4u32,
         same in any::<bool>(),
         minibatch in 1..80u64,
+        threads in 1..4usize,
         seed in any::<u32>(),
     ) {
         let mut state = seed;
@@ -99,7 +100,7 @@ proptest! {
             sequences.push(sequence);
         }
         let feed = &mut TestFeed::new(&streams, sequences.clone(), 3, 1);
-        let packer = &mut packer(&streams, minibatch);
+        let packer = &mut packer(&streams, minibatch).copied_by(threads);
         let mut seen = 0;
         loop {
             let minibatch = read(packer, feed);

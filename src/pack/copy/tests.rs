@@ -1,0 +1,157 @@
+//! Parts of a block, each written for itself and in any order, are the whole block.
+
+use super::*;
+use crate::compact::decimal;
+use crate::pack::block;
+use crate::pack::first_fit::FirstFit;
+use crate::pack::test_feed::info;
+use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SparseView, ValueForm};
+use crate::stream::ElementType;
+use proptest::prelude::*;
+
+/// A sequence's stored numbers.
+struct Stored {
+    samples: u32,
+    values: Vec<u8>,
+    form: ValueForm,
+    indices: Vec<u8>,
+    offsets: Vec<u32>,
+}
+
+/// How the values of a case are stored.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Whole,
+    Byte,
+    Decimal,
+    Ones,
+}
+
+/// `count` values of this form, beginning with one that depends on `first`.
+fn stored(first: u32, count: usize, form: Form) -> (Vec<u8>, ValueForm) {
+    let numbers = || (first..).take(count);
+    match form {
+        Form::Whole => {
+            (numbers().flat_map(|number| (number as f32 + 0.5).to_ne_bytes()).collect(), ValueForm::Whole)
+        }
+        Form::Byte => (numbers().map(|number| number as u8).collect(), ValueForm::Byte),
+        Form::Ones => (Vec::new(), ValueForm::Ones),
+        Form::Decimal => {
+            let values: Vec<f32> = numbers().map(|number| (number % 900) as f32 / 100.0).collect();
+            let mut bytes = Vec::new();
+            let decimals = decimal::store(&values, 2, &mut bytes).expect("memory").expect("two decimals");
+            (bytes, ValueForm::Decimal(decimals))
+        }
+    }
+}
+
+fn forms() -> impl Strategy<Value = Form> {
+    prop_oneof![Just(Form::Whole), Just(Form::Byte), Just(Form::Decimal), Just(Form::Ones)]
+}
+
+/// Lengths of one sequence, of sequences of one sample, or of any.
+fn lengths() -> impl Strategy<Value = Vec<u32>> {
+    prop_oneof![
+        (1..40u32).prop_map(|length| vec![length]),
+        (1..60usize).prop_map(|count| vec![1; count]),
+        proptest::collection::vec(1..30u32, 2..40),
+    ]
+}
+
+/// Compares the block that is written as a whole with one that is written in parts of about `bytes` bytes, the last one first.
+fn compare(info: &StreamInfo, lengths: &[u32], views: &[SequenceView<'_>], nnz: usize, bytes: usize) {
+    let mut layout = Layout::default();
+    FirstFit::default().lay_out(lengths, &mut layout).expect("memory");
+    let (element, columns) = (info.element.size(), layout.columns());
+    let size = match info.storage {
+        Storage::Dense => block::dense_size(columns, info.sample_size(), element),
+        Storage::SparseCsc => block::sparse_size(nnz, element, columns),
+    };
+    let [mut expected, mut found] = [8, 9].map(|byte| vec![byte; size.expect("a size")]);
+    let whole = Part::whole(info, &layout, views, &mut expected, nnz).expect("offsets");
+    whole.write().expect("written");
+    let mut parts = Vec::new();
+    let whole = Part::whole(info, &layout, views, &mut found, nnz).expect("offsets");
+    whole.split(bytes, &mut parts).expect("memory");
+    parts.into_iter().rev().for_each(|part| part.write().expect("written"));
+    assert!(found == expected);
+}
+
+proptest! {
+    #[test]
+    fn of_dense_streams(
+        lengths in lengths(),
+        form in forms(),
+        sample_size in 1..40usize,
+        bytes in 1..3000usize,
+    ) {
+        // Dense values are never all 1.
+        let form = if let Form::Ones = form { Form::Whole } else { form };
+        let info = info("x", Storage::Dense, ElementType::Float, sample_size);
+        let data: Vec<_> = (0..).zip(&lengths)
+            .map(|(i, &length)| stored(i * 7, length as usize * sample_size, form))
+            .collect();
+        let views: Vec<_> = data.iter().zip(&lengths)
+            .map(|((values, form), &samples)| SequenceView { samples, values, form: *form, kind: ViewKind::Dense })
+            .collect();
+        compare(&info, &lengths, &views, 0, bytes);
+    }
+
+    #[test]
+    fn of_frames(
+        lengths in lengths(),
+        context in (0..3usize, 0..3usize),
+        dim in 1..6usize,
+        bytes in 1..3000usize,
+    ) {
+        let (left, right) = context;
+        let spec = FrameSpec { dim, encoding: FrameEncoding::SwappedFloat, left, right };
+        let info = info("x", Storage::Dense, ElementType::Float, dim * (left + 1 + right));
+        let data: Vec<_> =
+            (0..).zip(&lengths).map(|(i, &length)| stored(i, length as usize * dim, Form::Whole)).collect();
+        let kind = ViewKind::Frames(FrameView { first: 0, spec: &spec });
+        let views: Vec<_> = data.iter().zip(&lengths)
+            .map(|((values, form), &samples)| SequenceView { samples, values, form: *form, kind })
+            .collect();
+        compare(&info, &lengths, &views, 0, bytes);
+    }
+
+    #[test]
+    fn of_sparse_streams(
+        lengths in lengths(),
+        form in forms(),
+        narrow in any::<bool>(),
+        most in 0..9u32,
+        bytes in 1..3000usize,
+    ) {
+        let info = info("s", Storage::SparseCsc, ElementType::Float, 70_000);
+        let data: Vec<_> = (0..).zip(&lengths)
+            .map(|(i, &samples): (u32, _)| {
+                // One value each, or numbers that depend on the sample.
+                let count = |t: u32| if most == 1 { 1 } else { (i * 5 + t * 3) % (most + 1) };
+                let counts: Vec<u32> = (0..samples).map(count).collect();
+                let mut offsets = running_sums(&counts);
+                let count = offsets[samples as usize] as usize;
+                // Offsets of a sequence may count on from those before it.
+                offsets.iter_mut().for_each(|offset| *offset += i);
+                let indices = (0..count as u32).flat_map(|index| {
+                    let bytes = (index * 3 + i).to_ne_bytes();
+                    let low = ((index * 3 + i) as u16).to_ne_bytes();
+                    if narrow { low.to_vec() } else { bytes.to_vec() }
+                });
+                let (values, form) = stored(i * 11, count, form);
+                Stored { samples, values, form, indices: indices.collect(), offsets }
+            })
+            .collect();
+        let views: Vec<_> = data.iter()
+            .map(|data| {
+                let sparse =
+                    SparseView { indices: &data.indices, narrow, offsets: &data.offsets, single: most == 1 };
+                let kind = ViewKind::Sparse(sparse);
+                SequenceView { samples: data.samples, values: &data.values, form: data.form, kind }
+            })
+            .collect();
+        let nnz = data.iter().map(|data| (data.offsets[data.samples as usize] - data.offsets[0]) as usize).sum();
+        compare(&info, &lengths, &views, nnz, bytes);
+    }
+}
