@@ -16,8 +16,9 @@ use crate::{Error, Result};
 /// one. On randomized sequences of words in a window of 200 MB this delivers a third more samples per second.
 const TOGETHER: usize = 32;
 
-/// Minibatches of this many bytes are copied by several threads. Tests have small ones.
-const SHARED: usize = if cfg!(test) { 1 } else { 1 << 19 };
+/// Minibatches of this many bytes are copied by several threads: smaller ones take not much longer than handing them out. Tests have
+/// small ones.
+const SHARED: usize = if cfg!(test) { 1 } else { 1 << 20 };
 
 /// Bytes of a part of a minibatch that one of several threads copies, at least: to hand it out costs nothing beside.
 const LEAST_PART: usize = if cfg!(test) { 100 } else { 128 << 10 };
@@ -219,7 +220,7 @@ impl PackSpec {
             Some(team) => {
                 let mut parts = Vec::new();
                 // Larger parts than needed to occupy all threads: each then reads and writes on in the same places.
-                let bytes = (bytes / (2 * team.helpers.most())).max(LEAST_PART);
+                let bytes = (bytes / (4 * team.helpers.most())).max(LEAST_PART);
                 blocks.try_for_each(|block| block?.split(bytes, &mut parts))?;
                 team.each(parts.into_iter(), copy::Part::write)?;
             }
