@@ -63,7 +63,7 @@ fn wanted() -> std::result::Result<usize, String> {
 }
 
 /// The CPUs that this process may use: CPU affinity and the quotas of control groups count.
-fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, |threads| threads.get())
 }
 

@@ -20,7 +20,7 @@ const TOGETHER: usize = 32;
 /// small ones.
 const SHARED: usize = if cfg!(test) { 1 } else { 1 << 20 };
 
-/// Bytes of a part of a minibatch that one of several threads copies, at least: to hand it out costs nothing beside.
+/// Least bytes of a part of a minibatch that one of several threads copies: handing it out takes no time beside.
 const LEAST_PART: usize = if cfg!(test) { 100 } else { 128 << 10 };
 
 /// How minibatches are packed. Threads that pack share it; each has a [`PackScratch`] of its own.
@@ -206,28 +206,42 @@ impl PackSpec {
                 None => scratch.fit.lay_out(&input.lengths, &mut stream.layout)?,
             }
             let allocated = stream.allocate(info.storage, info.element, info.sample_size(), nnz);
-            allocated.map_err(|error| error.in_stream(&info.name))?;
-            scratch.values.push(nnz);
+            let (layout, out) = allocated.map_err(|error| error.in_stream(&info.name))?;
+            match team {
+                None => copy::Part::whole(info, layout, &input.views, out, nnz)?.write()?,
+                Some(_) => scratch.values.push(nnz),
+            }
         }
-        let bytes = if team.is_some() { minibatch.bytes() } else { 0 };
-        let team = team.filter(|_| bytes >= SHARED);
-        let streams = minibatch.streams.iter_mut().zip(&self.streams).zip(inputs).zip(&scratch.values);
+        if let Some(team) = team {
+            self.copy_together(&mut minibatch, inputs, &scratch.values, team)?;
+        }
+        scratch.pool.count(&mut minibatch);
+        Ok(minibatch)
+    }
+
+    /// Copies the sequences of all streams, each of which has `values` values if it is sparse, to blocks that are laid out.
+    fn copy_together(
+        &self,
+        minibatch: &mut Minibatch,
+        inputs: &[StreamInput<'_>],
+        values: &[usize],
+        team: &mut Team<'_>,
+    ) -> Result<()> {
+        let bytes = minibatch.bytes();
+        let streams = minibatch.streams.iter_mut().zip(&self.streams).zip(inputs).zip(values);
         let mut blocks = streams.map(|(((stream, info), input), &nnz)| {
             let (layout, out) = stream.parts_mut();
             copy::Part::whole(info, layout, &input.views, out, nnz)
         });
-        match team {
-            Some(team) => {
-                let mut parts = Vec::new();
-                // Larger parts than needed to occupy all threads: each then reads and writes on in the same places.
-                let bytes = (bytes / (4 * team.helpers.most())).max(LEAST_PART);
-                blocks.try_for_each(|block| block?.split(bytes, &mut parts))?;
-                team.each(parts.into_iter(), copy::Part::write)?;
-            }
-            None => blocks.try_for_each(|block| block?.write())?,
+        if bytes < SHARED {
+            return blocks.try_for_each(|block| block?.write());
         }
-        scratch.pool.count(&mut minibatch);
-        Ok(minibatch)
+        // A few for each thread, so that none waits long for another; no more, because a thread reads and writes fastest where it
+        // goes on from part to part: rows of 6700 bytes, minibatches of 8 MB, take 0.6 of the time in parts of 1 MB instead of 128 KB.
+        let bytes = (bytes / (4 * team.helpers.most())).max(LEAST_PART);
+        let mut parts = Vec::new();
+        blocks.try_for_each(|block| block?.split(bytes, &mut parts))?;
+        team.each(parts.into_iter(), copy::Part::write)
     }
 
     /// Checks one stream's sequences against its description, so that copying cannot leave its bounds. Returns the total

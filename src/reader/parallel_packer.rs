@@ -18,7 +18,7 @@ use crate::deserialize::ChunkSource;
 use crate::helpers::{Helpers, Team, WaitingCaller};
 use crate::memory::Meter;
 use crate::pack::{LoadedSelection, MinibatchPool, PackScratch, PackSpec, Packed};
-use crate::pool::Pool;
+use crate::pool::{Pool, cpus};
 use crate::randomize::Selection;
 use crate::sync::Mutex;
 use std::collections::VecDeque;
@@ -43,9 +43,8 @@ pub(super) struct PackingThreads {
 
 impl PackingThreads {
     pub(super) fn of(pool: &Pool) -> PackingThreads {
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-        let all = pool.threads().min(cpus).min(MOST_THREADS);
-        PackingThreads { all, beside_caller: all.min(cpus - 1).max(1) }
+        let all = pool.threads().min(cpus()).min(MOST_THREADS);
+        PackingThreads { all, beside_caller: all.min(cpus() - 1).max(1) }
     }
 }
 

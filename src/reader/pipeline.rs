@@ -20,7 +20,7 @@ use crate::pack::{
     Feed, Limits, LoadedSelection, Minibatch, PackConfig, PackSpec, Packer, Queue, SequencePacker,
     TruncatedPacker,
 };
-use crate::pool::Pool;
+use crate::pool::{Pool, cpus};
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::local::LocalTimeline;
@@ -86,7 +86,8 @@ impl Pipeline {
         let timeline = TimelineSource::new(options, deserializer, pool)?;
         let deserializer = deserializer.source();
         // Minibatches whose sequences are fetched are packed one by one.
-        let copying = threads.as_ref().filter(|_| deserializer.is_fetched()).map_or(1, Pool::threads);
+        let is_fetched = deserializer.is_fetched();
+        let copying = threads.as_ref().filter(|_| is_fetched).map_or(1, |pool| pool.threads().min(cpus()));
         let fetcher = Fetcher::of(&*deserializer, &explain, truncated, shapes, threads);
         let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {

@@ -153,6 +153,7 @@ pub(in super::super) struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// All of a stream's columns. The first records of `layout` belong to `views`, in their order; the remaining records are gaps.
+    #[inline(always)]
     pub(super) fn whole(
         out: &'a mut [u8],
         layout: &'a Layout,
@@ -187,6 +188,7 @@ impl<'a> Part<'a> {
     }
 
     /// Writes it.
+    #[inline(always)]
     pub(super) fn write(self) {
         if self.column == 0 {
             return;
@@ -261,6 +263,7 @@ pub(in super::super) struct Lanes<'a> {
 
 impl Lanes<'_> {
     /// Writes them.
+    #[inline(always)]
     pub(super) fn write(self) {
         let Lanes { out, views, column, steps } = self;
         if column == 0 {

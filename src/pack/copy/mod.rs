@@ -20,6 +20,9 @@ pub(super) use dense::zero_gap;
 pub(super) use prefetch::first as prefetch_first;
 
 /// What is to be written of one stream's block.
+///
+/// It is inlined into its caller, because as an argument it makes small minibatches slower (1.03 to 1.05 of the time for 8 and 32 samples).
+/// The loops over sequences are not inlined, so that all registers are theirs.
 pub(super) enum Part<'a> {
     Dense(dense::Part<'a>),
     Sparse(sparse::Part<'a>),
@@ -31,6 +34,7 @@ impl<'a> Part<'a> {
     /// The whole block of a stream, whose size is that of its layout. `nnz` is the number of values if the stream is sparse. The first
     /// records of `layout` belong to `views`, in their order; the remaining records are gaps. The views must have passed
     /// [`check::sizes`](super::check::sizes).
+    #[inline(always)]
     pub(super) fn whole(
         info: &StreamInfo,
         layout: &'a Layout,
@@ -58,6 +62,7 @@ impl<'a> Part<'a> {
     }
 
     /// Writes it.
+    #[inline(always)]
     pub(super) fn write(self) -> Result<()> {
         match self {
             Part::Dense(part) => part.write(),
@@ -68,6 +73,7 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Appends items as parts.
 fn push<'a, P>(
     items: impl Iterator<Item = P>,
     parts: &mut Vec<Part<'a>>,

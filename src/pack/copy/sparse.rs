@@ -38,6 +38,7 @@ enum Columns<'a> {
 impl<'a> Part<'a> {
     /// The whole block `out`, which has the size that [`block::sparse_size`] gives. `nnz` is the total number of the views' values, at most
     /// `i32::MAX`. The views must have passed [`check::sizes`].
+    #[inline(always)]
     pub(super) fn whole(
         out: &'a mut [u8],
         layout: &'a Layout,
@@ -116,6 +117,7 @@ impl<'a> Part<'a> {
     }
 
     /// Writes it.
+    #[inline(always)]
     pub(super) fn write(self) -> Result<()> {
         let Part { values, indices, first, element, views, columns } = self;
         match columns {
