@@ -197,13 +197,15 @@ impl Team<'_> {
         parts: impl DoubleEndedIterator<Item = T> + ExactSizeIterator + Send,
         work: impl Fn(T) -> Result<()> + Sync,
     ) -> Result<()> {
+        let most = self.helpers.most();
         let parts = Mutex::new(parts.enumerate());
         let failure = Mutex::new(None::<(usize, Error)>);
         self.helpers.share(self.threads, &|number| {
-            // From both ends, so that mostly the same thread gets the same parts again: of memory that its caches still have.
-            let next = || match number % 2 {
-                0 => parts.lock().next(),
-                _ => parts.lock().next_back(),
+            // From both ends, so that mostly the same thread gets the same parts again: of memory that its caches still have. A
+            // caller who waits, whose number is `most`, takes the place of the first helper.
+            let next = || match number % 2 == 0 && number < most {
+                true => parts.lock().next(),
+                false => parts.lock().next_back(),
             };
             while let Some((number, part)) = next() {
                 if let Err(error) = work(part) {

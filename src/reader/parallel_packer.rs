@@ -206,6 +206,9 @@ impl ParallelPacker {
         threads: usize,
     ) -> Result<()> {
         let work = self.work.get_mut();
+        // Nothing is left unless a thread has panicked.
+        work.planned.clear();
+        work.packed.clear();
         work.packed.resize_with(planned.len(), || None);
         work.planned.extend(planned.drain(..));
         let (most, workers, work) = (self.helpers.most(), &self.workers, &self.work);
