@@ -115,6 +115,11 @@ struct Worker {
 }
 
 impl Worker {
+    fn new(pool: &MinibatchPool) -> Worker {
+        let scratch = PackScratch::of(pool.of_thread());
+        Worker { scratch, taken: Vec::new(), packed: Vec::new(), count: 0 }
+    }
+
     /// Packs minibatches until none is left.
     fn pack(&mut self, work: &Mutex<Work>, context: &PackContext, threads: usize) {
         let mut locked = work.lock();
@@ -137,9 +142,12 @@ impl Worker {
 /// The threads and what each of them packs with.
 pub(super) struct ParallelPacker {
     helpers: Helpers,
-    /// By the threads' numbers: the one that has the packer, the helpers, and a caller who waits.
-    workers: Vec<Mutex<Worker>>,
+    /// Of the thread that has the packer.
+    own: Mutex<Worker>,
+    /// Of other threads, as many as ever worked at the same time.
+    idle: Mutex<Vec<Worker>>,
     work: Mutex<Work>,
+    pool: MinibatchPool,
     /// How long one thread takes for a minibatch, as the last batch had it.
     each: Duration,
 }
@@ -149,14 +157,12 @@ impl ParallelPacker {
     /// minibatches.
     pub(super) fn new(threads: usize, meter: &Meter) -> ParallelPacker {
         let pool = MinibatchPool::metered(meter);
-        let worker = |_| {
-            let scratch = PackScratch::of(pool.of_thread());
-            Mutex::new(Worker { scratch, taken: Vec::new(), packed: Vec::new(), count: 0 })
-        };
         ParallelPacker {
             helpers: Helpers::new(threads),
-            workers: (0..=threads).map(worker).collect(),
+            own: Mutex::new(Worker::new(&pool)),
+            idle: Mutex::default(),
             work: Mutex::default(),
+            pool,
             each: Duration::ZERO,
         }
     }
@@ -186,11 +192,11 @@ impl ParallelPacker {
                 deliver(&selected, packed);
                 planned.push(selected);
             }
-            self.each = start.elapsed() / self.workers[0].get_mut().count.max(1);
+            self.each = start.elapsed() / self.own.get_mut().count.max(1);
             return Ok(());
         }
         let mut team = is_shared.then_some(Team { helpers: &mut self.helpers, threads });
-        let scratch = &mut self.workers[0].get_mut().scratch;
+        let scratch = &mut self.own.get_mut().scratch;
         planned.iter().for_each(|planned| deliver(planned, context.pack(planned, scratch, team.as_mut())));
         // All threads together do not take longer for parts of it than one alone.
         let alone = if is_shared { start.elapsed() * most as u32 } else { start.elapsed() };
@@ -211,7 +217,16 @@ impl ParallelPacker {
         work.packed.clear();
         work.packed.resize_with(planned.len(), || None);
         work.planned.extend(planned.drain(..));
-        let (most, workers, work) = (self.helpers.most(), &self.workers, &self.work);
-        self.helpers.share(threads, &|number| workers[number].lock().pack(work, context, most))
+        let ParallelPacker { helpers, own, idle, work, pool, .. } = self;
+        let most = helpers.most();
+        helpers.share(threads, &|number| {
+            if number == 0 {
+                return own.lock().pack(work, context, most);
+            }
+            let worker = idle.lock().pop();
+            let mut worker = worker.unwrap_or_else(|| Worker::new(pool));
+            worker.pack(work, context, most);
+            idle.lock().push(worker);
+        })
     }
 }
