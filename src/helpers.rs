@@ -66,9 +66,9 @@ impl Shared {
             }
             // What comes next mostly comes sooner than a sleeping thread wakes up.
             drop(state);
-            let comes = spin(|| self.rounds.load(Ordering::Relaxed) != round);
+            spin(|| self.rounds.load(Ordering::Relaxed) != round);
             state = self.state.lock();
-            if !comes && self.rounds.load(Ordering::Relaxed) == round && !state.is_closed {
+            if self.rounds.load(Ordering::Relaxed) == round && !state.is_closed {
                 state.sleeping += 1;
                 self.begun.wait(&mut state);
                 state.sleeping -= 1;
@@ -200,10 +200,10 @@ impl Team<'_> {
         let most = self.helpers.most();
         let parts = Mutex::new(parts.enumerate());
         let failure = Mutex::new(None::<(usize, Error)>);
-        self.helpers.share(self.threads, &|number| {
+        self.helpers.share(self.threads, &|thread| {
             // From both ends, so that mostly the same thread gets the same parts again: of memory that its caches still have. A
             // caller who waits, whose number is `most`, takes the place of the first helper.
-            let next = || match number % 2 == 0 && number < most {
+            let next = || match thread % 2 == 0 && thread < most {
                 true => parts.lock().next(),
                 false => parts.lock().next_back(),
             };

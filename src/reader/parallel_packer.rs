@@ -43,8 +43,9 @@ pub(super) struct PackingThreads {
 
 impl PackingThreads {
     pub(super) fn of(pool: &Pool) -> PackingThreads {
-        let all = pool.threads().min(cpus()).min(MOST_THREADS);
-        PackingThreads { all, beside_caller: all.min(cpus() - 1).max(1) }
+        let cpus = cpus();
+        let all = pool.threads().min(cpus).min(MOST_THREADS);
+        PackingThreads { all, beside_caller: all.min(cpus - 1).max(1) }
     }
 }
 

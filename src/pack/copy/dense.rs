@@ -4,6 +4,7 @@ use super::Columns;
 use super::frames;
 use super::nontemporal;
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
+use super::samples_in;
 use crate::compact::widen;
 use crate::pack::layout::{Layout, Record};
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
@@ -123,8 +124,9 @@ pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, 
     }
 }
 
-/// Steps that are written of all lanes before the next ones are, in blocks of about `bytes` bytes; all steps if there would be so many
-/// runs of samples that beginning them, which takes as long as copying `run` bytes, would take longer than copying them.
+/// The number of steps in a block of about `bytes` bytes; all lanes of a block are written before the next block is begun. It is the number
+/// of all steps if blocks would cut the sequences into so many runs of samples that to begin the runs takes longer than to copy
+/// them: beginning one takes as long as copying `run` bytes.
 fn block_steps(layout: &Layout, records: usize, column: usize, bytes: usize, run: usize) -> usize {
     let stride = layout.lanes * column;
     let block = bytes.checked_div(stride).unwrap_or(1).max(1);
@@ -221,19 +223,19 @@ impl<'a> Part<'a> {
         let (records, gaps) = layout.records.split_at(views.len());
         let block = block_steps(layout, records.len(), column, BLOCK, LEAST * column);
         for start in steps.clone().step_by(block) {
-            let end = (start + block).min(steps.end);
+            let block = start..(start + block).min(steps.end);
             for (i, (record, view)) in records.iter().zip(views).enumerate() {
                 if let (0, Some(next)) = (start, views.get(i + AHEAD_SPREAD)) {
                     prefetch::next_frames(next);
                 }
                 let begin = record.begin as usize;
-                let from = start.saturating_sub(begin);
-                let to = end.saturating_sub(begin).min(view.samples as usize);
-                if from >= to {
+                let samples = samples_in(&block, begin, view);
+                if samples.is_empty() {
                     continue;
                 }
+                let (from, count) = (samples.start, samples.len());
                 let first = ((begin + from - steps.start) * layout.lanes + record.lane as usize) * column;
-                let (columns, count) = (Columns { first, stride, column }, to - from);
+                let columns = Columns { first, stride, column };
                 match &view.kind {
                     ViewKind::Frames(frames) => {
                         frames::run(out, columns, element, view.values, frames, from, count)
@@ -263,7 +265,7 @@ pub(in super::super) struct Lanes<'a> {
 
 impl Lanes<'_> {
     /// Writes them.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn write(self) {
         let Lanes { out, views, column, steps } = self;
         if column == 0 {

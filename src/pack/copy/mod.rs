@@ -8,6 +8,7 @@ use crate::Result;
 use crate::memory::room;
 use crate::sequence::{SequenceView, ViewKind};
 use crate::stream::{Storage, StreamInfo};
+use std::ops::Range;
 
 mod dense;
 mod expand;
@@ -71,6 +72,12 @@ impl<'a> Part<'a> {
         }
         Ok(())
     }
+}
+
+/// The samples of a sequence that belong to some steps. The sequence begins at step `begin`.
+#[inline(always)]
+fn samples_in(steps: &Range<usize>, begin: usize, view: &SequenceView<'_>) -> Range<usize> {
+    steps.start.saturating_sub(begin)..steps.end.saturating_sub(begin).min(view.samples as usize)
 }
 
 /// Appends items as parts.

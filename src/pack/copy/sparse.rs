@@ -1,6 +1,7 @@
 //! Copying sparse sequences.
 
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
+use super::samples_in;
 use crate::Result;
 use crate::compact::narrow::{One, Stored};
 use crate::compact::{decimal, widen};
@@ -286,13 +287,13 @@ fn scatter<const E: usize, const SINGLE: bool, const WHOLE: bool>(
         let (mut begin, mut view) = (record.begin as usize, view);
         let cut;
         if !WHOLE {
-            let from = steps.start.saturating_sub(begin);
-            let to = steps.end.saturating_sub(begin).min(view.samples as usize);
-            if from >= to {
+            let samples = samples_in(steps, begin, view);
+            if samples.is_empty() {
                 continue;
             }
-            cut = part_of(view, from..to, E);
-            (begin, view) = (begin + from, &cut);
+            begin += samples.start;
+            cut = part_of(view, samples, E);
+            view = &cut;
         }
         let first = begin * layout.lanes + record.lane as usize;
         let source = sparse_of(view);
