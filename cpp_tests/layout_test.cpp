@@ -1,4 +1,4 @@
-// The layouts that the modules hand to CNTK's hosts: both ways of filling them, and which are used again. The
+// The layouts that the modules hand to CNTK's hosts: all ways of filling them, and which are used again. The
 // host's matrices are played by plain memory.
 
 #include "../dropin/layout.hpp"
@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -146,16 +147,19 @@ Result content(const LayoutHead& head, const Sample& sample) {
   return result;
 }
 
-TEST(Distances, AreTheSameBothWays) {
+TEST(Distances, AreTheSameAllWays) {
   Distances distances;  // whose memory has had other records
   for (int i = 0; i < 3000; ++i) {
-    const Sample sample(number(1, 12), number(1, 14), i % 2 == 0);
+    const size_t lanes = i % 4 == 0 ? 1 : number(1, 14);
+    const Sample sample(number(1, 12), lanes, i % 8 < 4);
     const Result right = expected(sample);
-    Result by_records(sample), by_steps(sample), chosen(sample);
+    Result by_records(sample), by_steps(sample), one_lane(sample), chosen(sample);
     Distances::fill_by_records(sample.view(), by_records.places());
     EXPECT_TRUE(by_records == right) << i;
     EXPECT_EQ(distances.fill_by_steps(sample.view(), by_steps.places()), sample.part.lanes >= 4);
     EXPECT_TRUE(by_steps == (sample.part.lanes >= 4 ? right : Result(sample))) << i;
+    EXPECT_EQ(Distances::fill_one_lane(sample.view(), one_lane.places()), lanes == 1);
+    EXPECT_TRUE(one_lane == (lanes == 1 ? right : Result(sample))) << i;
     distances.fill(sample.view(), chosen.places());
     EXPECT_TRUE(chosen == right) << i;
   }
@@ -172,6 +176,22 @@ TEST(Distances, AreRightForLongSequences) {
       distances.fill(sample.view(), result.places());
       EXPECT_TRUE(result == expected(sample)) << more;
       EXPECT_EQ(distances.fill_by_steps(sample.view(), result.places()), more == 0);
+    }
+  }
+}
+
+TEST(Distances, AreRightForLongSequencesInOneLane) {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  constexpr size_t steps = 5;
+  for (const int64_t more : {0, 1, 1000}) {
+    for (const LayoutRecord& record : {LayoutRecord{0, 0, static_cast<int64_t>(steps) - most - more, steps},
+                                       {0, 0, 0, static_cast<size_t>(most + 1 + more)}}) {
+      const Sample sample(steps, 1, {record});
+      Distances distances;
+      Result result(sample);
+      EXPECT_EQ(Distances::fill_one_lane(sample.view(), result.places()), more == 0);
+      distances.fill(sample.view(), result.places());
+      EXPECT_TRUE(result == expected(sample)) << more;
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace cntk_dropin {
 namespace {
@@ -38,6 +39,28 @@ void mark_gaps(const Records& records, std::vector<bool>& has_gap) {
   }
 }
 
+// Writes consecutive whole numbers, which are below 2^31, upwards or downwards, four at a time.
+template <int kBy>
+void count_from(ptrdiff_t from, size_t numbers, float* floats, ptrdiff_t* wholes) {
+  const __m128i further = _mm_set1_epi64x(4 * kBy);
+  __m128i low = _mm_set_epi64x(from + kBy, from), high = _mm_add_epi64(low, _mm_set1_epi64x(2 * kBy));
+  size_t i = 0;
+  for (; i + 4 <= numbers; i += 4) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(wholes + i), low);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(wholes + i + 2), high);
+    // The lower halves of the four.
+    const __m128 halves =
+        _mm_shuffle_ps(_mm_castsi128_ps(low), _mm_castsi128_ps(high), _MM_SHUFFLE(2, 0, 2, 0));
+    _mm_storeu_ps(floats + i, _mm_cvtepi32_ps(_mm_castps_si128(halves)));
+    low = _mm_add_epi64(low, further);
+    high = _mm_add_epi64(high, further);
+  }
+  for (ptrdiff_t number = from + kBy * static_cast<ptrdiff_t>(i); i < numbers; ++i, number += kBy) {
+    wholes[i] = number;
+    floats[i] = static_cast<float>(number);
+  }
+}
+
 // Four lanes of one step: the new value where `is_new` is set, and elsewhere the value of the step before.
 __m128 go_on(__m128 is_new, __m128 next, const float* before) {
   return _mm_or_ps(_mm_and_ps(is_new, next), _mm_andnot_ps(is_new, _mm_loadu_ps(before)));
@@ -57,7 +80,7 @@ void store_nearest(__m128 start, __m128 end, ptrdiff_t* nearest_start, ptrdiff_t
 }  // namespace
 
 void Distances::fill(const Records& records, Lookups out) {
-  if (!fill_by_steps(records, out)) fill_by_records(records, out);
+  if (!fill_one_lane(records, out) && !fill_by_steps(records, out)) fill_by_records(records, out);
 }
 
 // Stores at which step and lane each record begins. False if distances would not be exact as `float`.
@@ -123,6 +146,35 @@ bool Distances::fill_by_steps(const Records& records, Lookups out) {
   }
   std::memcpy(out.to_start + (steps - 1) * rows, begins, rows * sizeof(float));
   std::memcpy(out.to_end + (steps - 1) * rows, lasts, rows * sizeof(float));
+  mark_gaps(records, out.has_gap);
+  return true;
+}
+
+bool Distances::fill_one_lane(const Records& records, Lookups out) {
+  constexpr ptrdiff_t most = std::numeric_limits<int32_t>::max();
+  const auto steps = static_cast<ptrdiff_t>(records.steps);
+  if (records.rows != 1 || steps > most) return false;
+  out.nearest_start.resize(records.steps);
+  out.nearest_end.resize(records.steps);
+  ptrdiff_t* const nearest_starts = out.nearest_start.data();
+  ptrdiff_t* const nearest_ends = out.nearest_end.data();
+  for (const LayoutRecord& record : records) {
+    const Part part(record, records.steps);
+    if (part.first >= part.last) continue;
+    const size_t first = part.first, count = part.last - part.first;
+    if (record.id == kGap) {
+      std::fill_n(out.to_start + first, count, -1.0f);
+      std::fill_n(out.to_end + first, count, 0.0f);
+      std::fill_n(nearest_starts + first, count, kNever);
+      std::fill_n(nearest_ends + first, count, kNever);
+      continue;
+    }
+    const ptrdiff_t start = static_cast<ptrdiff_t>(first) - record.begin;
+    const auto end = static_cast<ptrdiff_t>(record.end - 1 - first);
+    if (start > most - steps || end > most) return false;
+    count_from<1>(start, count, out.to_start + first, nearest_starts + first);
+    count_from<-1>(end, count, out.to_end + first, nearest_ends + first);
+  }
   mark_gaps(records, out.has_gap);
   return true;
 }

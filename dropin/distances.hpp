@@ -40,12 +40,14 @@ class Distances {
  public:
   void fill(const Records& records, Lookups out);
 
-  // The two ways of `fill`. `fill_by_records` goes record by record. `fill_by_steps` goes step by step, four
-  // lanes at a time; it returns false and does nothing if there are fewer lanes, or if distances would not be
-  // exact. For layouts of minibatches of 256 words in sentences the second way takes 0.6 of the first one's
-  // time.
+  // The three ways of `fill`. Record by record is always possible. Step by step, four lanes at a time, takes
+  // 0.6 of that time for layouts of minibatches of 256 words in sentences. In one lane nothing needs to be
+  // compared, because each step has one record: 0.2 of the time for 800 steps. These two return false if
+  // there are fewer than four lanes, or more than one, or if a distance is too large for them; by then they
+  // may have written some results.
   static void fill_by_records(const Records& records, Lookups out);
   bool fill_by_steps(const Records& records, Lookups out);
+  static bool fill_one_lane(const Records& records, Lookups out);
 
  private:
   bool spread(const Records& records, size_t height);

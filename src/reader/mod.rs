@@ -37,6 +37,7 @@ use crate::stream::{LateShapes, StreamInfo};
 use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use checkpoint::{Checkpoint, Facts, Progress};
 use engine::{Engine, Prefetch, PrefetchJob};
+use handoff::READ_AHEAD;
 use inspect::{EpochStart, Inspection};
 use parallel_packer::PackingThreads;
 use pipeline::Pipeline;
@@ -330,7 +331,7 @@ impl Reader {
             Prefetch::None => false,
             Prefetch::Batch => {
                 self.size.follow(&engine.batch, self.packing_threads.all);
-                goes_on && handoff::is_worth_it(engine.batch.took.min(away), engine.batch.ready.len())
+                goes_on && READ_AHEAD.is_repaid(engine.batch.took.min(away), engine.batch.ready.len())
             }
             Prefetch::One => goes_on,
         };

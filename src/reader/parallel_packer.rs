@@ -10,7 +10,7 @@
 //! place with 2 CPUs, where the caller copies each minibatch, later sweeps over ten shapes take 0.69 to 1.0 of the time (medians in
 //! alternating runs, 0.81 in the mean).
 
-use super::handoff;
+use super::handoff::PACKED_TOGETHER;
 use super::position::ReaderPosition;
 use super::store::Resident;
 use crate::Result;
@@ -183,7 +183,7 @@ impl ParallelPacker {
     ) -> Result<()> {
         let (count, most) = (planned.len() as u32, self.helpers.most());
         // Tests use all threads for everything.
-        let is_worth_it = cfg!(test) || handoff::is_worth_it(self.each * count, planned.len());
+        let is_worth_it = cfg!(test) || PACKED_TOGETHER.is_repaid(self.each * count, planned.len());
         let is_shared = most > 1 && is_worth_it;
         let start = Instant::now();
         if is_shared && planned.len() >= most {
