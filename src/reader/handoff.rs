@@ -21,8 +21,8 @@ pub(super) struct HandoverCost {
 /// the caller only waits.
 ///
 /// This and [`PACKED_TOGETHER`] were 50 microseconds and 1 for each minibatch, measured when waiting threads slept at once and waiting
-/// callers did not help. By that, later sweeps in CNTK's place with 2 CPUs take 0.83 of the time in minibatches of 256 samples, 0.70 of 32
-/// and 0.68 of 8 (means over twelve shapes, alternating runs, 1.00 at most). Six shapes with callers that do nothing, read all data,
+/// callers did not help. With today's costs later sweeps in CNTK's place with 2 CPUs take 0.83 of the time in minibatches of 256 samples,
+/// 0.70 of 32 and 0.68 of 8 (means over twelve shapes, alternating runs, 1.00 at most). Six shapes with callers that do nothing, read all data,
 /// or work for a microsecond take 0.52 to 1.05.
 pub(super) const READ_AHEAD: HandoverCost =
     HandoverCost { batch: Duration::from_micros(10), each: Duration::from_nanos(100) };

@@ -124,9 +124,9 @@ pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, 
     }
 }
 
-/// The number of steps in a block of about `bytes` bytes; all lanes of a block are written before the next block is begun. It is the number
-/// of all steps if blocks would cut the sequences into so many runs of samples that to begin the runs takes longer than to copy
-/// them: beginning one takes as long as copying `run` bytes.
+/// The number of steps in a block of about `bytes` bytes. All lanes of a block are written before the next block is begun. To begin
+/// a sequence in a block takes as long as to copy `run` bytes, and a sequence may lie in all blocks. If that could take longer than to
+/// copy all data, there is one block, with all steps.
 fn block_steps(layout: &Layout, records: usize, column: usize, bytes: usize, run: usize) -> usize {
     let stride = layout.lanes * column;
     let block = bytes.checked_div(stride).unwrap_or(1).max(1);
