@@ -45,6 +45,10 @@ impl Held {
         let bytes = bytes as u64;
         match &self.meter {
             Some(known) if Arc::ptr_eq(&known.0, &meter.0) => {
+                // Written only where that changes it: all threads have the meter.
+                if self.bytes == bytes {
+                    return;
+                }
                 // The difference is added modulo 2^64, which is right whether it is positive or negative.
                 meter.0.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
                 self.bytes = bytes;

@@ -9,6 +9,7 @@ use super::buffer::AlignedBuffer;
 use super::layout::{Layout, Record};
 use crate::lock::Mutex;
 use crate::memory::{Held, Meter, room};
+use crate::prefetch;
 use crate::sequence::SequenceKey;
 use crate::stream::{Element, ElementType, Storage};
 use crate::{Error, Result};
@@ -18,9 +19,12 @@ use std::sync::{Arc, Weak};
 /// CNTK's place, 2 CPUs: with 128 instead of 32 later sweeps take 0.75 to 0.9 of the time; 512 gain no more.)
 pub const MOST_AT_ONCE: usize = 128;
 
-/// Idle minibatches that a pool keeps. A reader has a batch of them ready, another batch that is being filled, and some in
+/// Idle minibatches that a free list keeps. A reader has a batch of them ready, another batch that is being filled, and some in
 /// the caller's hands; callers that collect a few before they copy them to a device should find them here too.
 const MAX_IDLE: usize = 2 * MOST_AT_ONCE + 8;
+
+/// Cache lines of a stream's data that are prefetched. From there on the processor's own prefetching has noticed the pattern.
+const FIRST_LINES: usize = 4;
 
 /// What a read delivers. Owns its memory, which returns to the reader's pool when the minibatch is dropped.
 #[derive(Debug, Default)]
@@ -33,7 +37,7 @@ pub struct Minibatch {
     pub streams: Vec<StreamMinibatch>,
     /// The key of each sequence, by its number in the layouts.
     pub keys: Vec<SequenceKey>,
-    /// Where its memory goes.
+    /// Where its memory goes. An idle one keeps it, because whoever takes a reference writes to what all threads count there.
     free_list: Weak<FreeList>,
     /// Reports its memory to the reader's meter.
     held: Held,
@@ -52,6 +56,33 @@ impl Minibatch {
     pub(crate) fn bytes(&self) -> usize {
         let bytes_of = |stream: &StreamMinibatch| stream.block().len() + size_of_val(&*stream.layout.records);
         self.streams.iter().map(bytes_of).sum::<usize>() + size_of_val(&*self.keys)
+    }
+
+    /// Prefetches what comes soon of minibatches that another thread had: the first one's data, and the descriptions of the second one's
+    /// streams, which say where its data are.
+    ///
+    /// Cache lines come from another core in 50 nanoseconds, or in 200 if it has another L3 cache, and a small minibatch is some thirty lines, of
+    /// which many would be waited for one by one. (Minibatches of 8 samples in CNTK's place, 2 CPUs that share no L3 cache: later sweeps over
+    /// slots and phonemes take 0.90 and 0.95 of the time; where they share one 0.93 and 0.98.)
+    #[inline(always)]
+    pub(crate) fn prefetch<'a>(mut next: impl Iterator<Item = &'a Minibatch>) {
+        if let Some(first) = next.next() {
+            first.prefetch_data();
+        }
+        if let Some(second) = next.next() {
+            let start = second.streams.as_ptr().cast::<u8>();
+            let lines = (0..size_of_val(&*second.streams)).step_by(64);
+            lines.for_each(|at| prefetch::line(start.wrapping_add(at)));
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_data(&self) {
+        prefetch::line(self.keys.as_ptr().cast());
+        for stream in &self.streams {
+            prefetch::line(stream.layout.records.as_ptr().cast());
+            stream.block.bytes().chunks(64).take(FIRST_LINES).for_each(|line| prefetch::line(line.as_ptr()));
+        }
     }
 
     /// Reports the memory that the minibatch has now to its pool's meter.
@@ -80,12 +111,15 @@ impl Minibatch {
 
 impl Drop for Minibatch {
     fn drop(&mut self) {
-        if let Some(free_list) = std::mem::take(&mut self.free_list).upgrade() {
-            let mut idle = Minibatch::empty(false, false);
-            idle.streams = std::mem::take(&mut self.streams);
-            idle.keys = std::mem::take(&mut self.keys);
-            idle.held = std::mem::take(&mut self.held);
-            free_list.put(idle);
+        if let Some(free_list) = self.free_list.upgrade() {
+            free_list.put(Minibatch {
+                end_of_sweep: false,
+                end_of_epoch: false,
+                streams: std::mem::take(&mut self.streams),
+                keys: std::mem::take(&mut self.keys),
+                free_list: std::mem::take(&mut self.free_list),
+                held: std::mem::take(&mut self.held),
+            });
         }
     }
 }
@@ -203,9 +237,8 @@ struct FreeList {
 }
 
 impl FreeList {
-    /// Keeps a minibatch, or frees it if the list is full. The minibatch has no free list of its own, so that dropping it
-    /// frees it, here as well as when the list itself ends.
-    fn put(&self, idle: Minibatch) {
+    /// Keeps a minibatch, or frees it if the list is full.
+    fn put(&self, mut idle: Minibatch) {
         if let Some(large) = self.large.as_ref().filter(|_| idle.bytes() > LARGE) {
             return large.put(idle);
         }
@@ -215,20 +248,17 @@ impl FreeList {
             return;
         }
         drop(list);
-        drop(idle);
-    }
-
-    fn take(&self) -> Option<Minibatch> {
-        let own = self.idle.lock().pop();
-        own.or_else(|| self.large.as_ref()?.take())
+        idle.free_list = Weak::new();
     }
 }
 
-/// Where minibatches come from, and where they return when they are dropped, from any thread. Clones share one free list.
-/// It lives until the last clone is gone; minibatches may outlive it.
-#[derive(Debug, Default, Clone)]
+/// Where minibatches come from, and where they return when they are dropped, from any thread. Minibatches may outlive it.
+#[derive(Debug, Default)]
 pub struct MinibatchPool {
     free_list: Arc<FreeList>,
+    /// What was in the free list when this was empty: to take one at a time from where another thread puts them, two processors would have to
+    /// hand over the list for each minibatch.
+    stock: Vec<Minibatch>,
     meter: Meter,
 }
 
@@ -243,7 +273,7 @@ impl MinibatchPool {
     /// CNTK's place: 1.5 to 2.6 MB less than if each thread kept them.)
     pub(crate) fn of_thread(&self) -> MinibatchPool {
         let free_list = FreeList { large: Some(Arc::clone(&self.free_list)), ..FreeList::default() };
-        MinibatchPool { free_list: Arc::new(free_list), meter: self.meter.clone() }
+        MinibatchPool { free_list: Arc::new(free_list), stock: Vec::new(), meter: self.meter.clone() }
     }
 
     /// Reports the memory of a minibatch whose content is complete.
@@ -253,14 +283,22 @@ impl MinibatchPool {
 
     /// A minibatch with this number of streams and no flags. Layouts and keys are empty; sizes and contents of blocks are
     /// unspecified.
-    pub fn take(&self, streams: usize) -> Minibatch {
-        let mut minibatch = self.free_list.take().unwrap_or_default();
+    pub fn take(&mut self, streams: usize) -> Minibatch {
+        if self.stock.is_empty() {
+            std::mem::swap(&mut self.stock, &mut *self.free_list.idle.lock());
+        }
+        let own = self.stock.pop();
+        Minibatch::prefetch(self.stock.iter().rev());
+        let mut minibatch =
+            own.or_else(|| self.free_list.large.as_ref()?.idle.lock().pop()).unwrap_or_default();
         minibatch.keys.clear();
         minibatch.streams.resize_with(streams, Default::default);
         for stream in &mut minibatch.streams {
             stream.layout.clear();
         }
-        minibatch.free_list = Arc::downgrade(&self.free_list);
+        if minibatch.free_list.as_ptr() != Arc::as_ptr(&self.free_list) {
+            minibatch.free_list = Arc::downgrade(&self.free_list);
+        }
         minibatch
     }
 
@@ -278,7 +316,7 @@ impl MinibatchPool {
 mod tests {
     use super::*;
 
-    fn filled(pool: &MinibatchPool) -> Minibatch {
+    fn filled(pool: &mut MinibatchPool) -> Minibatch {
         let mut minibatch = pool.take(2);
         let stream = &mut minibatch.streams[1];
         (stream.layout.steps, stream.layout.lanes) = (5, 100);
@@ -288,14 +326,14 @@ mod tests {
 
     #[test]
     fn dropped_minibatches_are_used_again() {
-        let pool = MinibatchPool::default();
-        let mut minibatch = filled(&pool);
+        let mut pool = MinibatchPool::default();
+        let mut minibatch = filled(&mut pool);
         minibatch.keys.push(3);
         minibatch.end_of_sweep = true;
         let address = minibatch.streams[1].block().as_ptr() as usize;
         std::thread::spawn(move || drop(minibatch)).join().expect("dropping");
         assert!(pool.idle_bytes() >= 6000);
-        let again = pool.clone().take(2);
+        let again = pool.take(2);
         assert_eq!(again.streams[1].block().as_ptr() as usize, address);
         assert!(again.keys.is_empty() && !again.end_of_sweep);
         assert_eq!(pool.idle_bytes(), 0);
@@ -307,7 +345,7 @@ mod tests {
     fn large_minibatches_are_used_by_all_threads() {
         for (columns, shared) in [(100, false), (LARGE / 12, false), (LARGE / 12 + 1, true)] {
             let pool = MinibatchPool::default();
-            let (one, other) = (pool.of_thread(), pool.of_thread());
+            let (mut one, mut other) = (pool.of_thread(), pool.of_thread());
             let mut minibatch = one.take(1);
             let stream = &mut minibatch.streams[0];
             (stream.layout.steps, stream.layout.lanes) = (1, columns);
@@ -320,8 +358,28 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_that_ends_frees_what_is_idle() {
+        let meter = Meter::default();
+        let (mut pool, mut other) =
+            (MinibatchPool::metered(&meter), MinibatchPool::metered(&meter).of_thread());
+        for pool in [&mut pool, &mut other] {
+            let mut minibatches = [filled(pool), filled(pool), filled(pool)];
+            minibatches.iter_mut().for_each(|minibatch| pool.count(minibatch));
+            drop(minibatches);
+            // Two of them are in the stock.
+            drop(pool.take(2));
+        }
+        assert!(meter.bytes() >= 6 * 6000);
+        let out = other.take(2);
+        drop((pool, other));
+        assert!((6000..12000).contains(&meter.bytes()));
+        drop(out);
+        assert_eq!(meter.bytes(), 0);
+    }
+
+    #[test]
     fn the_pool_is_bounded() {
-        let pool = MinibatchPool::default();
+        let mut pool = MinibatchPool::default();
         let many: Vec<_> = (0..3 * MAX_IDLE).map(|_| pool.take(1)).collect();
         drop(many);
         assert_eq!(pool.free_list.idle.lock().len(), MAX_IDLE);
@@ -329,7 +387,7 @@ mod tests {
 
     #[test]
     fn data_are_seen_as_what_they_are() {
-        let mut minibatch = filled(&MinibatchPool::default());
+        let mut minibatch = filled(&mut MinibatchPool::default());
         let stream = &minibatch.streams[1];
         assert_eq!(stream.dense::<f32>(), Some(&[0.0; 1500][..]));
         assert_eq!((stream.dense::<f64>(), stream.sparse::<f32>()), (None, None));

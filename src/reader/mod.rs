@@ -266,7 +266,7 @@ impl Reader {
             self.run(Reader::refill)?;
         }
         let engine = &mut *self.engine;
-        let Assembled { minibatch, progress } = engine.batch.ready.pop_front().ok_or_else(unusable)?;
+        let Assembled { minibatch, progress } = engine.batch.pop().ok_or_else(unusable)?;
         if minibatch.as_ref().is_err_and(Error::may_pass) {
             self.unsettled = Unsettled::Beyond;
             return minibatch;

@@ -44,6 +44,13 @@ impl PrefetchBatch {
         last.is_some_and(|last| last.as_ref().is_ok_and(|minibatch| !minibatch.end_of_epoch))
     }
 
+    /// Takes the next minibatch.
+    pub(super) fn pop(&mut self) -> Option<Assembled> {
+        let next = self.ready.pop_front();
+        Minibatch::prefetch(self.ready.iter().take(2).filter_map(|ready| ready.minibatch.as_ref().ok()));
+        next
+    }
+
     /// Bytes of its largest minibatch.
     fn largest(&self) -> usize {
         let minibatches = self.ready.iter().filter_map(|assembled| assembled.minibatch.as_ref().ok());

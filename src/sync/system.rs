@@ -42,6 +42,12 @@ pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
 /// long gains no more.)
 const SPIN: Duration = Duration::from_micros(60);
 
+/// How often a thread looks before it lets others have its CPU, if any wait for it: some microseconds. Systems leave two threads on one CPU for
+/// milliseconds while another one has nothing to do, and one that only looks would keep the other from what it looks for. (Later sweeps
+/// by 2 threads over features of speech, integers and decimals in CNTK's place take 0.93, 0.94 and 0.84 of the time in the mean, as long in the median; the
+/// slowest of 50 took 2.5 to 4 times the median, and now 2.)
+const LOOKS: usize = 128;
+
 /// Whether another thread can do something while this one waits. Not if the process has one CPU.
 static IS_PARALLEL: LazyLock<bool> =
     LazyLock::new(|| thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1));
@@ -52,15 +58,15 @@ pub fn spin(is_done: impl Fn() -> bool) -> bool {
         return is_done();
     }
     let start = Instant::now();
-    loop {
-        for _ in 0..32 {
+    while start.elapsed() < SPIN {
+        for _ in 0..LOOKS {
             if is_done() {
                 return true;
             }
             std::hint::spin_loop();
         }
-        if start.elapsed() > SPIN {
-            return false;
-        }
+        // Whoever does it may be waiting for this CPU.
+        thread::yield_now();
     }
+    is_done()
 }
