@@ -35,6 +35,9 @@ pub(super) const PACKED_TOGETHER: HandoverCost =
 impl HandoverCost {
     /// Whether it pays to hand over work that takes `time` on a batch of `minibatches` minibatches. In models, which have no time, all work is
     /// handed over.
+    ///
+    /// There is no hysteresis, because answers hardly alternate: over ten shapes, in minibatches of 256, 32 and 8 samples, they change 1 to 36
+    /// times in 175 to 13,814 batches, mostly at the ends of sweeps.
     pub(super) fn is_repaid(self, time: Duration, minibatches: usize) -> bool {
         cfg!(shuttle) || time >= self.batch + self.each * minibatches as u32
     }
