@@ -20,7 +20,8 @@ use std::sync::{Arc, Weak};
 pub const MOST_AT_ONCE: usize = 128;
 
 /// Idle minibatches that a free list keeps. A reader has a batch of them ready, another batch that is being filled, and some in
-/// the caller's hands; callers that collect a few before they copy them to a device should find them here too.
+/// the caller's hands; callers that collect a few before they copy them to a device should find them here too. A pool has up to as many
+/// in its stock.
 const MAX_IDLE: usize = 2 * MOST_AT_ONCE + 8;
 
 /// Cache lines of a stream's data that are prefetched. From there on the processor's own prefetching has noticed the pattern.
@@ -37,7 +38,8 @@ pub struct Minibatch {
     pub streams: Vec<StreamMinibatch>,
     /// The key of each sequence, by its number in the layouts.
     pub keys: Vec<SequenceKey>,
-    /// Where its memory goes. An idle one keeps it, because whoever takes a reference writes to what all threads count there.
+    /// Where its memory goes. It stays while the minibatch is idle: to make another reference, the thread that packs would write to a counter that
+    /// the caller's thread writes too.
     free_list: Weak<FreeList>,
     /// Reports its memory to the reader's meter.
     held: Held,
