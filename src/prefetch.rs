@@ -1,5 +1,8 @@
 //! Hints to the processor: memory that will be read soon.
 
+/// Cache lines that are prefetched of data long before they are read. From there on the processor's own prefetching has noticed the pattern.
+pub(crate) const FIRST_LINES: usize = 4;
+
 /// Asks the processor to load the cache line at this address. The address need not be valid.
 #[inline(always)]
 pub(crate) fn line(address: *const u8) {
@@ -12,4 +15,16 @@ pub(crate) fn line(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
+}
+
+/// Asks for the first `lines` cache lines of some bytes, and for the last one if there are fewer: short runs seldom begin
+/// where a cache line begins, so they may reach into one more.
+#[inline(always)]
+pub(crate) fn bytes(bytes: &[u8], lines: usize) {
+    for chunk in bytes.chunks(64).take(lines) {
+        line(chunk.as_ptr());
+    }
+    if let (true, Some(last)) = (bytes.len() < lines * 64, bytes.last()) {
+        line(last);
+    }
 }

@@ -24,9 +24,6 @@ pub const MOST_AT_ONCE: usize = 128;
 /// in its stock.
 const MAX_IDLE: usize = 2 * MOST_AT_ONCE + 8;
 
-/// Cache lines of a stream's data that are prefetched. From there on the processor's own prefetching has noticed the pattern.
-const FIRST_LINES: usize = 4;
-
 /// What a read delivers. Owns its memory, which returns to the reader's pool when the minibatch is dropped.
 #[derive(Debug, Default)]
 pub struct Minibatch {
@@ -83,7 +80,7 @@ impl Minibatch {
         prefetch::line(self.keys.as_ptr().cast());
         for stream in &self.streams {
             prefetch::line(stream.layout.records.as_ptr().cast());
-            stream.block.bytes().chunks(64).take(FIRST_LINES).for_each(|line| prefetch::line(line.as_ptr()));
+            prefetch::bytes(stream.block.bytes(), prefetch::FIRST_LINES);
         }
     }
 
@@ -114,14 +111,7 @@ impl Minibatch {
 impl Drop for Minibatch {
     fn drop(&mut self) {
         if let Some(free_list) = self.free_list.upgrade() {
-            free_list.put(Minibatch {
-                end_of_sweep: false,
-                end_of_epoch: false,
-                streams: std::mem::take(&mut self.streams),
-                keys: std::mem::take(&mut self.keys),
-                free_list: std::mem::take(&mut self.free_list),
-                held: std::mem::take(&mut self.held),
-            });
+            free_list.put(std::mem::take(self));
         }
     }
 }
@@ -230,7 +220,7 @@ impl StreamMinibatch {
 /// Bytes from which on a minibatch is large: a processor's own caches do not keep it for the thread that has filled it.
 const LARGE: usize = 1 << 20;
 
-/// Minibatches without flags that wait for their next use.
+/// Minibatches that wait for their next use.
 #[derive(Debug, Default)]
 struct FreeList {
     idle: Mutex<Vec<Minibatch>>,
@@ -293,6 +283,7 @@ impl MinibatchPool {
         Minibatch::prefetch(self.stock.iter().rev());
         let mut minibatch =
             own.or_else(|| self.free_list.large.as_ref()?.idle.lock().pop()).unwrap_or_default();
+        (minibatch.end_of_sweep, minibatch.end_of_epoch) = (false, false);
         minibatch.keys.clear();
         minibatch.streams.resize_with(streams, Default::default);
         for stream in &mut minibatch.streams {

@@ -47,7 +47,7 @@ impl PrefetchBatch {
     /// Takes the next minibatch.
     pub(super) fn pop(&mut self) -> Option<Assembled> {
         let next = self.ready.pop_front();
-        Minibatch::prefetch(self.ready.iter().take(2).filter_map(|ready| ready.minibatch.as_ref().ok()));
+        Minibatch::prefetch(self.ready.iter().filter_map(|ready| ready.minibatch.as_ref().ok()));
         next
     }
 

@@ -58,15 +58,17 @@ pub fn spin(is_done: impl Fn() -> bool) -> bool {
         return is_done();
     }
     let start = Instant::now();
-    while start.elapsed() < SPIN {
+    loop {
         for _ in 0..LOOKS {
             if is_done() {
                 return true;
             }
             std::hint::spin_loop();
         }
+        if start.elapsed() > SPIN {
+            return false;
+        }
         // Whoever does it may be waiting for this CPU.
         thread::yield_now();
     }
-    is_done()
 }

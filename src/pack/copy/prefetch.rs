@@ -2,7 +2,7 @@
 //!
 //! Randomized sequences come from all over the window, so nearly each of them would wait for main memory.
 
-use crate::prefetch;
+use crate::prefetch::{FIRST_LINES, bytes};
 use crate::sequence::{SequenceView, ViewKind};
 
 /// Distance, in sequences, at which a sequence's data are prefetched ahead of the copy while sequences are copied as a whole.
@@ -12,25 +12,9 @@ pub(super) const AHEAD: usize = 8;
 /// The same distance while the samples of sequences are spread over the minibatch.
 pub(super) const AHEAD_SPREAD: usize = 4;
 
-/// Cache lines of a sequence that are prefetched when it is looked up. From there on the processor's own prefetching has
-/// noticed the pattern.
-const FIRST_LINES: usize = 4;
-
 /// Cache lines of a sequence that are prefetched shortly before it is copied, at most: those of several sequences fit into
 /// the nearest cache.
 const MOST_LINES: usize = 16;
-
-/// Asks for the first `lines` cache lines of some bytes, and for the last one if there are fewer: short runs seldom begin
-/// where a cache line begins, so they may reach into one more.
-#[inline(always)]
-fn bytes(bytes: &[u8], lines: usize) {
-    for line in bytes.chunks(64).take(lines) {
-        prefetch::line(line.as_ptr());
-    }
-    if let (true, Some(last)) = (bytes.len() < lines * 64, bytes.last()) {
-        prefetch::line(last);
-    }
-}
 
 /// The stored values that a view is made of: of frames, those between the first and the last one in its samples.
 #[inline(always)]
