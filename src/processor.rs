@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 /// A set of instructions, as a type whose values prove that this processor has them.
 pub trait InstructionSet: Copy {
-    /// The set as a value of [`Processor`]. The compiler knows its variant.
+    /// The set as a value of [`Processor`]. The compiler knows its variant, unless the type is [`Processor`] itself.
     fn processor(self) -> Processor;
 }
 
@@ -97,6 +97,13 @@ pub enum Processor {
     Portable(Portable),
 }
 
+impl InstructionSet for Processor {
+    #[inline(always)]
+    fn processor(self) -> Processor {
+        self
+    }
+}
+
 impl Processor {
     /// The largest set of this processor.
     pub fn detect() -> Processor {
@@ -125,20 +132,25 @@ impl Processor {
     }
 }
 
-/// Defines a function that calls another function, compiled for the instruction set that its caller passes:
+/// Defines a function that calls another function, compiled for the instruction set that its caller passes, a [`Processor`] or one of its
+/// sets:
 ///
 /// ```ignore
 /// dispatch! {
 ///     /// Sums up.
 ///     fn sum<T: Number>(numbers: &[T]) -> T = sum_with;
 /// }
-/// // Defines: fn sum<T: Number>(processor: Processor, numbers: &[T]) -> T
+/// // Defines: fn sum<T: Number>(instructions: impl InstructionSet, numbers: &[T]) -> T
 /// // Calls:   fn sum_with<T: Number, S: InstructionSet>(instructions: S, numbers: &[T]) -> T
 /// ```
 ///
 /// The function that is called has to be `#[inline(always)]`, and so has everything that it calls. Code that the compiler does
 /// not inline, a closure for example, is compiled without the instructions, and each intrinsic in it becomes a call. Parsing
 /// decimals with AVX-512 took three times as long then.
+///
+/// A caller that is compiled for the same set inlines the function, unless it is `#[inline(never)]`. That pays where vector instructions
+/// are a part of a larger loop: the compiler loads all their constants before the loop and, as it has too few registers for them, again
+/// wherever something was called. (The attribute is on the outer function because rustc 1.95 ignores it on those that enable features.)
 macro_rules! dispatch {
     (
         $(#[$attribute:meta])*
@@ -148,7 +160,7 @@ macro_rules! dispatch {
     ) => {
         $(#[$attribute])*
         $visibility fn $name $(<$($generic: $bound),+>)? (
-            processor: $crate::processor::Processor,
+            instructions: impl $crate::processor::InstructionSet,
             $($argument: $type),*
         ) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
@@ -170,7 +182,7 @@ macro_rules! dispatch {
                 $body(instructions, $($argument),*)
             }
 
-            match processor {
+            match instructions.processor() {
                 // SAFETY: `instructions` can only come from `Avx512::detect`, which checked for every feature that `avx512`
                 // enables.
                 #[cfg(target_arch = "x86_64")]

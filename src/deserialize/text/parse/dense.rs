@@ -12,113 +12,141 @@
 use super::mixed;
 use super::number::{quick, value};
 use super::rules::{is_non_printable, is_value_delimiter};
-use super::simd::{MOST_NUMBERS, Simd, Tokens, Window, number};
+use super::simd::{FIRST_BLOCKS, MOST_NUMBERS, Place, Simd, Tokens, Window, number};
 use crate::compact::Value;
+use crate::processor::dispatch;
 
 /// Values after those of a sample that may be written in vain.
 pub const SLACK: usize = MOST_NUMBERS;
 
 /// Reads the values of one dense sample from byte `at` of the text into `out`, which needs `dim` and [`SLACK`] values: the place
-/// after the sample, and the number of values. `None` if there are more than `dim`, or if anything is unusual.
+/// after the sample. `None` if there are more than `dim`, or if anything is unusual.
 #[inline(always)]
-pub fn read<T: Value, S: Simd>(
-    simd: S,
-    text: &[u8],
-    at: usize,
-    out: &mut [T],
-    dim: usize,
-) -> Option<(usize, usize)> {
-    if dim <= S::FEW { few(text, at, out, dim) } else { blocks(simd, text, at, out, dim) }
-}
-
-/// [`read`] block by block.
-#[inline(always)]
-fn blocks<T: Value, S: Simd>(
-    simd: S,
-    text: &[u8],
-    mut at: usize,
-    out: &mut [T],
-    dim: usize,
-) -> Option<(usize, usize)> {
-    let mut count = 0;
-    loop {
-        let window = Window::at(text, at)?;
-        let found = simd.classify(window);
-        let token = found.digit | found.dot | found.minus;
-        let starts = token & !(token << 1);
-        let mut ends = !token & (token << 1);
-        // All bytes before `stop` are known, and so are those before `rest`, where the last token that is complete has ended.
-        let (mut stop, mut rest, mut is_end) = (64, 64 - found.space.leading_zeros(), false);
-        let known = token | found.space;
-        if known != u64::MAX {
-            stop = (!known).trailing_zeros();
-            // A byte that ends the sample, or one that needs a closer look ('e', '+', junk).
-            let ender = window.byte(stop);
-            is_end = ender == b'|' || is_non_printable(ender);
-            rest = if is_end { stop } else { 64 - simd.lowest(!token, stop).leading_zeros() };
-            ends = simd.lowest(ends, stop + u32::from(is_end));
-        }
-        // A point follows a digit, a sign begins a token, and a digit follows the sign.
-        let wrong =
-            (found.dot & !(found.digit << 1)) | (found.minus & !starts) | ((found.minus << 1) & !found.digit);
-        if simd.lowest(wrong, stop + u32::from(is_end)) != 0 {
-            return None;
-        }
-        let tokens = Tokens {
-            digit: simd.lowest(found.digit, rest),
-            dot: simd.lowest(found.dot, rest),
-            minus: simd.lowest(found.minus, rest),
-            ends,
-        };
-        let total = ends.count_ones() as usize;
-        if count + total > dim {
-            return None;
-        }
-        let room = out.get_mut(count..)?.first_chunk_mut()?;
-        if !simd.plain_numbers(window, &tokens, room) {
-            one_by_one(window, &tokens, starts, room)?;
-        }
-        count += total;
-        at += rest as usize;
-        if is_end {
-            return Some((at, count));
-        }
-        if stop < 64 || rest == 0 {
-            (at, count, is_end) = unusual(simd, text, at, out, count, dim)?;
-            if is_end {
-                return Some((at, count));
-            }
+pub fn read<T: Value, S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [T], dim: usize) -> Option<Place> {
+    if dim <= S::FEW {
+        return few(text, at, out, dim);
+    }
+    let mut place = Place { at, count: 0 };
+    for _ in 0..FIRST_BLOCKS {
+        if block(simd, text, out, dim, &mut place)? {
+            return Some(place);
         }
     }
+    rest(simd, text, out, dim, &mut place)?;
+    Some(place)
 }
 
-/// Reads numbers from byte `at` of the text on, where one begins that has an exponent or a plus or is longer than a block, and
-/// goes on while numbers have exponents. The place after them, the number of values, and whether the sample ends there.
+dispatch! {
+    /// Reads a block: whether the sample ends in it.
+    #[inline(never)]
+    fn block<T: Value>(text: &[u8], out: &mut [T], dim: usize, place: &mut Place) -> Option<bool> = block_with;
+}
+
+dispatch! {
+    /// Reads the blocks up to the end of the sample.
+    #[inline(never)]
+    fn rest<T: Value>(text: &[u8], out: &mut [T], dim: usize, place: &mut Place) -> Option<()> = rest_with;
+}
+
+/// See [`rest`].
 #[inline(always)]
-fn unusual<T: Value, S: Simd>(
+fn rest_with<T: Value, S: Simd>(
     simd: S,
     text: &[u8],
-    mut at: usize,
     out: &mut [T],
-    mut count: usize,
     dim: usize,
-) -> Option<(usize, usize, bool)> {
+    place: &mut Place,
+) -> Option<()> {
+    while !block_with(simd, text, out, dim, place)? {}
+    Some(())
+}
+
+/// See [`block`].
+#[inline(always)]
+fn block_with<T: Value, S: Simd>(
+    simd: S,
+    text: &[u8],
+    out: &mut [T],
+    dim: usize,
+    place: &mut Place,
+) -> Option<bool> {
+    let window = Window::at(text, place.at)?;
+    let found = simd.classify(window);
+    let token = found.digit | found.dot | found.minus;
+    let starts = token & !(token << 1);
+    let mut ends = !token & (token << 1);
+    // All bytes before `stop` are known, and so are those before `rest`, where the last token that is complete has ended.
+    let (mut stop, mut rest, mut is_end) = (64, 64 - found.space.leading_zeros(), false);
+    let known = token | found.space;
+    if known != u64::MAX {
+        stop = (!known).trailing_zeros();
+        // A byte that ends the sample, or one that needs a closer look ('e', '+', junk).
+        let ender = window.byte(stop);
+        is_end = ender == b'|' || is_non_printable(ender);
+        rest = if is_end { stop } else { 64 - simd.lowest(!token, stop).leading_zeros() };
+        ends = simd.lowest(ends, stop + u32::from(is_end));
+    }
+    // A point follows a digit, a sign begins a token, and a digit follows the sign.
+    let wrong =
+        (found.dot & !(found.digit << 1)) | (found.minus & !starts) | ((found.minus << 1) & !found.digit);
+    if simd.lowest(wrong, stop + u32::from(is_end)) != 0 {
+        return None;
+    }
+    let tokens = Tokens {
+        digit: simd.lowest(found.digit, rest),
+        dot: simd.lowest(found.dot, rest),
+        minus: simd.lowest(found.minus, rest),
+        ends,
+    };
+    let total = ends.count_ones() as usize;
+    if place.count + total > dim {
+        return None;
+    }
+    let room = out.get_mut(place.count..)?.first_chunk_mut()?;
+    if !simd.plain_numbers(window, &tokens, room) {
+        one_by_one(window, &tokens, starts, room)?;
+    }
+    place.count += total;
+    place.at += rest as usize;
+    if !is_end && (stop < 64 || rest == 0) {
+        return unusual(simd, text, out, dim, place);
+    }
+    Some(is_end)
+}
+
+dispatch! {
+    /// Reads numbers where one begins that has an exponent or a plus or is longer than a block, and goes on while numbers have exponents.
+    /// Whether the sample ends there.
+    #[inline(never)]
+    fn unusual<T: Value>(text: &[u8], out: &mut [T], dim: usize, place: &mut Place) -> Option<bool> = unusual_with;
+}
+
+/// See [`unusual`].
+#[inline(always)]
+fn unusual_with<T: Value, S: Simd>(
+    simd: S,
+    text: &[u8],
+    out: &mut [T],
+    dim: usize,
+    place: &mut Place,
+) -> Option<bool> {
     while let Some(block) =
-        mixed::numbers(simd, Window::at(text, at)?, out.get_mut(count..)?.first_chunk_mut()?)?
+        mixed::numbers(simd, Window::at(text, place.at)?, out.get_mut(place.count..)?.first_chunk_mut()?)?
     {
-        at += block.size;
-        count += block.count;
-        if count > dim {
+        place.at += block.size;
+        place.count += block.count;
+        if place.count > dim {
             return None;
         }
         if block.is_end || !block.has_powers {
-            return Some((at, count, block.is_end));
+            return Some(block.is_end);
         }
     }
-    let blanks = text.get(at..)?.iter().take_while(|byte| is_value_delimiter(**byte)).count();
-    let (value, end) = quick(text, at + blanks)?;
-    *out.get_mut(count..dim)?.first_mut()? = T::from_f64(value);
-    Some((end, count + 1, false))
+    let blanks = text.get(place.at..)?.iter().take_while(|byte| is_value_delimiter(**byte)).count();
+    let (value, end) = quick(text, place.at + blanks)?;
+    *out.get_mut(place.count..dim)?.first_mut()? = T::from_f64(value);
+    *place = Place { at: end, count: place.count + 1 };
+    Some(false)
 }
 
 /// Converts the tokens of a block one after the other.
@@ -144,14 +172,14 @@ pub fn one_by_one<T: Value>(
 
 /// [`read`] for samples of a few values, where classifying 64 bytes does not pay.
 #[inline(always)]
-fn few<T: Value>(text: &[u8], mut at: usize, out: &mut [T], dim: usize) -> Option<(usize, usize)> {
+fn few<T: Value>(text: &[u8], mut at: usize, out: &mut [T], dim: usize) -> Option<Place> {
     let mut count = 0;
     loop {
         let byte = *text.get(at)?;
         if byte == b' ' || byte == b'\t' {
             at += 1;
         } else if byte == b'|' || is_non_printable(byte) {
-            return Some((at, count));
+            return Some(Place { at, count });
         } else if count < dim {
             (*out.get_mut(count)?, at) = value(text, at)?;
             count += 1;

@@ -12,7 +12,7 @@ use super::names::{self, Stream};
 use super::output::{Column, Output};
 use super::report::Report;
 use super::rules::{Rules, ends_name, is_non_printable};
-use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
+use super::simd::{BLOCK, LEAD, Place, Simd, TAIL, Window};
 use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
 use crate::compact::Value;
@@ -137,14 +137,23 @@ impl FastSegment<'_> {
     pub fn read_lines<T: Value>(
         &mut self,
         text: &[u8],
-        at: usize,
+        mut at: usize,
         end: usize,
         output: &mut Output<T>,
     ) -> bool {
-        let fast = self.fast;
-        !fast.verbose
-            && text.get(end - 1) == Some(&b'\n')
-            && read_lines(fast.processor, self, text, at, end, output)
+        let processor = self.fast.processor;
+        if self.fast.verbose || text.get(end - 1) != Some(&b'\n') {
+            return false;
+        }
+        while at < end {
+            let read = match self.template.is_known() {
+                true => lines_by_template(processor, self, text, at, end, output),
+                false => lines(processor, self, text, at, end, output),
+            };
+            let Some(after) = read else { return false };
+            at = after;
+        }
+        true
     }
 
     /// Commits the sequence, if it calls for no message.
@@ -165,111 +174,139 @@ impl FastSegment<'_> {
 }
 
 dispatch! {
-    /// Reads lines of a sequence; false at the first surprise.
-    fn read_lines<T: Value>(
+    /// Reads lines, up to byte `end` of the text or until it is known what lines look like: the place after them. `None` at the first
+    /// surprise.
+    fn lines<T: Value>(
         segment: &mut FastSegment<'_>,
         text: &[u8],
         at: usize,
         end: usize,
         output: &mut Output<T>,
-    ) -> bool = read_lines_with;
+    ) -> Option<usize> = lines_with;
 }
 
-/// See [`read_lines`].
-#[inline(always)]
-fn read_lines_with<T: Value, S: Simd>(
-    simd: S,
-    segment: &mut FastSegment<'_>,
-    text: &[u8],
-    at: usize,
-    end: usize,
-    output: &mut Output<T>,
-) -> bool {
-    lines(simd, segment, text, at, end, output).is_some()
+dispatch! {
+    /// Reads lines, up to byte `end` of the text or as long as it is known what they look like: the place after them. `None` at the first
+    /// surprise.
+    fn lines_by_template<T: Value>(
+        segment: &mut FastSegment<'_>,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        output: &mut Output<T>,
+    ) -> Option<usize> = lines_by_template_with;
 }
 
-/// Reads lines of a sequence. Each scan ends at the line break that ends them, at the latest: digits, names, samples and comments all
-/// do.
+/// See [`lines`].
 #[inline(always)]
-fn lines<T: Value, S: Simd>(
+fn lines_with<T: Value, S: Simd>(
     simd: S,
     segment: &mut FastSegment<'_>,
     text: &[u8],
     mut at: usize,
     end: usize,
     output: &mut Output<T>,
-) -> Option<()> {
+) -> Option<usize> {
+    let mut before = segment.fast.streams.len();
+    while at < end && !segment.template.is_known() {
+        at = line(simd, segment, text, at, end, &mut before, output)?;
+    }
+    Some(at)
+}
+
+/// See [`lines_by_template`].
+#[inline(always)]
+fn lines_by_template_with<T: Value, S: Simd>(
+    simd: S,
+    segment: &mut FastSegment<'_>,
+    text: &[u8],
+    mut at: usize,
+    end: usize,
+    output: &mut Output<T>,
+) -> Option<usize> {
+    let mut before = segment.fast.streams.len();
+    while at < end && segment.template.is_known() {
+        let taken = uniform_lines::read(simd, text, at, end, &mut segment.template, output)?;
+        if taken.lines == 0 {
+            at = line(simd, segment, text, at, end, &mut before, output)?;
+            continue;
+        }
+        at = taken.end;
+        segment.lines += taken.lines;
+        segment.text_ids += taken.text_ids;
+    }
+    Some(at)
+}
+
+/// Reads the line at byte `at` of the text, in a sequence that ends at byte `end`: the place after it. Each scan ends at the line break
+/// that ends the line, at the latest: digits, names, samples and comments all do. `before` is the stream of the last sample before it.
+#[inline(always)]
+fn line<T: Value, S: Simd>(
+    simd: S,
+    segment: &mut FastSegment<'_>,
+    text: &[u8],
+    mut at: usize,
+    end: usize,
+    before: &mut usize,
+    output: &mut Output<T>,
+) -> Option<usize> {
     let FastSegment { fast, template, following, unknown, lines, text_ids } = segment;
     let streams = &fast.streams[..];
-    let mut count = 0;
-    let mut before = streams.len();
-    while at < end {
-        if S::UNIFORM_LINES && template.is_known() {
-            let taken = uniform_lines::read(simd, text, at, end, template, output)?;
-            if taken.lines > 0 {
-                at = taken.end;
-                count += taken.lines;
-                *text_ids += taken.text_ids;
-                continue;
-            }
-        }
-        let line = at;
-        // The id.
-        loop {
-            let (digits, _) = leading_digits(load8(text, at)?);
-            at += digits as usize;
-            if digits < 8 {
-                break;
-            }
-        }
-        if fast.has_text_ids && at == line && begins_text(*text.get(at)?) {
-            *text_ids += 1;
-            at = skip(simd, text, at, end)?;
-        }
-        let mut samples = 0;
-        loop {
-            let byte = *text.get(at)?;
-            if byte == b'|' {
-                at += 1;
-                if text.get(at) == Some(&b'#') {
-                    at = skip(simd, text, at, end)?;
-                    continue;
-                }
-                let guess = following.get_mut(before)?;
-                let Some((stream, length)) = names::find(streams, text, at, *guess) else {
-                    at = fast.unknown(text, at, end, unknown)?;
-                    continue;
-                };
-                *guess = stream;
-                before = stream;
-                let (rule, column) = (streams.get(stream)?, output.columns.get_mut(stream)?);
-                at += length;
-                at = if rule.sparse {
-                    sparse::read(simd, text, at, end, rule.dim, column)?
-                } else {
-                    fast.dense(simd, text, at, end, rule.dim, column)?
-                };
-                column.samples += 1;
-                samples += 1;
-            } else if byte == b'\n' {
-                at += 1;
-                break;
-            } else if byte == b' ' || is_non_printable(byte) {
-                at += 1;
-            } else {
-                return None;
-            }
-        }
-        if samples == 0 || (samples > streams.len() && !fast.quiet) {
-            return None;
-        }
-        count += 1;
-        if S::UNIFORM_LINES {
-            template.see(text.get(line..at)?, streams);
+    let start = at;
+    // The id.
+    loop {
+        let (digits, _) = leading_digits(load8(text, at)?);
+        at += digits as usize;
+        if digits < 8 {
+            break;
         }
     }
-    *lines += count;
-    Some(())
+    if fast.has_text_ids && at == start && begins_text(*text.get(at)?) {
+        *text_ids += 1;
+        at = skip(simd, text, at, end)?;
+    }
+    let mut samples = 0;
+    loop {
+        let byte = *text.get(at)?;
+        if byte == b'|' {
+            at += 1;
+            if text.get(at) == Some(&b'#') {
+                at = skip(simd, text, at, end)?;
+                continue;
+            }
+            let guess = following.get_mut(*before)?;
+            let Some((stream, length)) = names::find(streams, text, at, *guess) else {
+                at = fast.unknown(text, at, end, unknown)?;
+                continue;
+            };
+            *guess = stream;
+            *before = stream;
+            let (rule, column) = (streams.get(stream)?, output.columns.get_mut(stream)?);
+            at += length;
+            at = if rule.sparse {
+                sparse::read(simd, text, at, end, rule.dim, column)?
+            } else {
+                fast.dense(simd, text, at, end, rule.dim, column)?
+            };
+            column.samples += 1;
+            samples += 1;
+        } else if byte == b'\n' {
+            at += 1;
+            break;
+        } else if byte == b' ' || is_non_printable(byte) {
+            at += 1;
+        } else {
+            return None;
+        }
+    }
+    if samples == 0 || (samples > streams.len() && !fast.quiet) {
+        return None;
+    }
+    *lines += 1;
+    if S::UNIFORM_LINES {
+        template.see(text.get(start..at)?, streams);
+    }
+    Some(at)
 }
 
 impl Fast {
@@ -308,7 +345,7 @@ impl Fast {
             return None;
         }
         let out = column.values.spare(dim.checked_add(dense::SLACK)?)?;
-        let (after, count) = dense::read(simd, text, at, out, dim)?;
+        let Place { at, count } = dense::read(simd, text, at, out, dim)?;
         if count < dim {
             if !self.quiet {
                 return None;
@@ -316,7 +353,7 @@ impl Fast {
             out.get_mut(count..dim)?.fill(T::default());
         }
         column.values.advance(dim);
-        Some(after)
+        Some(at)
     }
 }
 

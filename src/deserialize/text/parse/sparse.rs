@@ -10,8 +10,9 @@ use super::mixed;
 use super::number::{integer, value};
 use super::output::Column;
 use super::rules::is_non_printable;
-use super::simd::{BLOCK, Classes, MOST_ENTRIES, SignedEntries, Simd, Window};
+use super::simd::{BLOCK, Classes, FIRST_BLOCKS, MOST_ENTRIES, Place, SignedEntries, Simd, Window};
 use crate::compact::Value;
+use crate::processor::dispatch;
 
 /// Entries after the last one that may be written in vain.
 pub const SLACK: usize = MOST_ENTRIES;
@@ -43,9 +44,10 @@ pub fn read<T: Value, S: Simd>(
         let byte = *text.get(at)?;
         if byte.is_ascii_digit() {
             if alone == 0 {
-                let (after, more) = blocks(simd, text, at, dim, indices, values, count)?;
-                alone = if more > count { 1 } else { ALIKE };
-                (at, count) = (after, more);
+                let mut place = Place { at, count };
+                blocks(simd, text, dim, indices, values, &mut place)?;
+                alone = if place.count > count { 1 } else { ALIKE };
+                Place { at, count } = place;
                 continue;
             }
             alone -= 1;
@@ -76,58 +78,106 @@ pub fn read<T: Value, S: Simd>(
     Some(at)
 }
 
-/// Reads the entries of whole blocks from an index at byte `at` on, after `count` others: the place where blocks are of no more
-/// use (the end of the sample, or an entry that needs a closer look), and the number of entries then.
+/// Reads the entries of whole blocks, up to where blocks are of no more use: the end of the sample, or an entry that needs a closer look.
 #[inline(always)]
 fn blocks<T: Value, S: Simd>(
     simd: S,
     text: &[u8],
-    mut at: usize,
     dim: usize,
     indices: &mut [i32],
     values: &mut [T],
-    mut count: usize,
-) -> Option<(usize, usize)> {
-    loop {
-        let window = Window::at(text, at)?;
-        let found = simd.classify(window);
-        let token = found.digit | found.dot | found.minus;
-        let others = !(token | found.space | found.colon);
-        // The bytes before the first of the others.
-        let known = !others & others.wrapping_sub(1);
-        let stop = others.trailing_zeros();
-        let ender = if others == 0 { b' ' } else { window.byte(stop) };
-        // If not, a value goes on after `stop`, with an exponent.
-        let is_ended = others == 0 || ender == b'|' || is_non_printable(ender);
-        let indices = indices.get_mut(count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
-        let values = values.get_mut(count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
-        let read = match (is_ended, found.dot & known) {
-            (false, _) => None,
-            (true, 0) => plain::<false, T, S>(simd, window, found, known, dim, indices, values),
-            (true, _) => plain::<true, T, S>(simd, window, found, known, dim, indices, values),
-        };
-        if let Some(read) = read {
-            count += read?;
-            if others != 0 {
-                return Some((at + stop as usize, count));
-            }
-            // White space follows all entries but one that is cut off.
-            let rest = 64 - found.space.leading_zeros();
-            if rest == 0 {
-                return Some((at, count));
-            }
-            at += rest as usize;
-            continue;
-        }
-        let Some(block) = mixed::entries(simd, window, dim, indices, values)? else {
-            return Some((at, count));
-        };
-        count += block.count;
-        at += block.size;
-        if block.is_end {
-            return Some((at, count));
+    place: &mut Place,
+) -> Option<()> {
+    for _ in 0..FIRST_BLOCKS {
+        if block(simd, text, dim, indices, values, place)? {
+            return Some(());
         }
     }
+    rest(simd, text, dim, indices, values, place)
+}
+
+dispatch! {
+    /// Reads the entries of a block, which begins with an index: whether blocks are of no more use after it.
+    #[inline(never)]
+    fn block<T: Value>(
+        text: &[u8],
+        dim: usize,
+        indices: &mut [i32],
+        values: &mut [T],
+        place: &mut Place,
+    ) -> Option<bool> = block_with;
+}
+
+dispatch! {
+    /// Reads blocks as long as they are of use.
+    #[inline(never)]
+    fn rest<T: Value>(
+        text: &[u8],
+        dim: usize,
+        indices: &mut [i32],
+        values: &mut [T],
+        place: &mut Place,
+    ) -> Option<()> = rest_with;
+}
+
+/// See [`rest`].
+#[inline(always)]
+fn rest_with<T: Value, S: Simd>(
+    simd: S,
+    text: &[u8],
+    dim: usize,
+    indices: &mut [i32],
+    values: &mut [T],
+    place: &mut Place,
+) -> Option<()> {
+    while !block_with(simd, text, dim, indices, values, place)? {}
+    Some(())
+}
+
+/// See [`block`].
+#[inline(always)]
+fn block_with<T: Value, S: Simd>(
+    simd: S,
+    text: &[u8],
+    dim: usize,
+    indices: &mut [i32],
+    values: &mut [T],
+    place: &mut Place,
+) -> Option<bool> {
+    let window = Window::at(text, place.at)?;
+    let found = simd.classify(window);
+    let token = found.digit | found.dot | found.minus;
+    let others = !(token | found.space | found.colon);
+    // The bytes before the first of the others.
+    let known = !others & others.wrapping_sub(1);
+    let stop = others.trailing_zeros();
+    let ender = if others == 0 { b' ' } else { window.byte(stop) };
+    // If not, a value goes on after `stop`, with an exponent.
+    let is_ended = others == 0 || ender == b'|' || is_non_printable(ender);
+    let indices = indices.get_mut(place.count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
+    let values = values.get_mut(place.count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
+    let read = match (is_ended, found.dot & known) {
+        (false, _) => None,
+        (true, 0) => plain::<false, T, S>(simd, window, found, known, dim, indices, values),
+        (true, _) => plain::<true, T, S>(simd, window, found, known, dim, indices, values),
+    };
+    if let Some(read) = read {
+        place.count += read?;
+        if others != 0 {
+            place.at += stop as usize;
+            return Some(true);
+        }
+        // White space follows all entries but one that is cut off.
+        let rest = 64 - found.space.leading_zeros();
+        place.at += rest as usize;
+        return Some(rest == 0);
+    }
+    let Some(block) = mixed::entries(simd, window, dim, indices, values)? else {
+        return Some(true);
+    };
+    place.count += block.count;
+    place.at += block.size;
+    Some(block.is_end)
 }
 
 /// Converts the entries of a block whose values have no exponents, and points only with `POINTS`: their number, or `None` if an index

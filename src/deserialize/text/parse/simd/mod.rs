@@ -45,6 +45,19 @@ pub const MOST_ENTRIES: usize = BLOCK / 4;
 /// Numbers that are converted together.
 pub const LANES: usize = 8;
 
+/// Blocks of a sample that are read by a call each. The further ones are read in a loop that has its constants in registers, which takes
+/// as long to begin as a block takes.
+pub const FIRST_BLOCKS: usize = 2;
+
+/// How far a sample has been read.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The next byte of the text.
+    pub at: usize,
+    /// Values or entries so far.
+    pub count: usize,
+}
+
 /// A block of 64 bytes of text, the [`LEAD`] bytes before and the [`TAIL`] bytes after it.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a>(&'a [u8; WINDOW]);
