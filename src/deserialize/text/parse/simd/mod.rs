@@ -45,16 +45,17 @@ pub const MOST_ENTRIES: usize = BLOCK / 4;
 /// Numbers that are converted together.
 pub const LANES: usize = 8;
 
-/// Blocks of a sample that are read by a call each. The further ones are read in a loop that has its constants in registers, which takes
-/// as long to begin as a block takes.
+/// How many blocks in a row are read by a call each. Further ones are read in a loop, which has its constants in registers: that takes
+/// longer to begin than to read a block, and saves a twentieth to a tenth of each block. With the loop alone, samples of 3 to 16 values took
+/// 1.2 to 1.3 of the time to parse.
 pub const FIRST_BLOCKS: usize = 2;
 
-/// How far a sample has been read.
+/// How far numbers or entries have been read.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     /// The next byte of the text.
     pub at: usize,
-    /// Values or entries so far.
+    /// How many there were so far.
     pub count: usize,
 }
 
