@@ -36,6 +36,7 @@ macro_rules! bytes {
 
 impl Simd for Avx512 {
     const UNIFORM_LINES: bool = true;
+    // Value by value, samples of two take 0.90 to 0.95 of the time to parse, samples of three 1.02.
     const FEW: usize = 2;
 
     #[inline(always)]
