@@ -7,12 +7,13 @@
 //!
 //! The text has [`FRONT`] bytes before it and [`PADDING`] bytes after it, so that blocks near its ends are no surprise.
 
+use super::blocks::Place;
 use super::collect::UnknownNames;
 use super::names::{self, Stream};
 use super::output::{Column, Output};
 use super::report::Report;
 use super::rules::{Rules, ends_name, is_non_printable};
-use super::simd::{BLOCK, LEAD, Place, Simd, TAIL, Window};
+use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
 use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
 use crate::compact::Value;
@@ -182,7 +183,7 @@ dispatch! {
         at: usize,
         end: usize,
         output: &mut Output<T>,
-    ) -> Option<usize> = lines_with;
+    ) -> Option<usize> = lines_with::<false>;
 }
 
 dispatch! {
@@ -194,46 +195,31 @@ dispatch! {
         at: usize,
         end: usize,
         output: &mut Output<T>,
-    ) -> Option<usize> = lines_by_template_with;
+    ) -> Option<usize> = lines_with::<true>;
 }
 
-/// See [`lines`].
+/// See [`lines`] and [`lines_by_template`]. One function for both would load the constants of templates for all lines.
 #[inline(always)]
-fn lines_with<T: Value, S: Simd>(
-    simd: S,
+fn lines_with<const BY_TEMPLATE: bool>(
+    simd: impl Simd,
     segment: &mut FastSegment<'_>,
     text: &[u8],
     mut at: usize,
     end: usize,
-    output: &mut Output<T>,
+    output: &mut Output<impl Value>,
 ) -> Option<usize> {
     let mut before = segment.fast.streams.len();
-    while at < end && !segment.template.is_known() {
-        at = line(simd, segment, text, at, end, &mut before, output)?;
-    }
-    Some(at)
-}
-
-/// See [`lines_by_template`].
-#[inline(always)]
-fn lines_by_template_with<T: Value, S: Simd>(
-    simd: S,
-    segment: &mut FastSegment<'_>,
-    text: &[u8],
-    mut at: usize,
-    end: usize,
-    output: &mut Output<T>,
-) -> Option<usize> {
-    let mut before = segment.fast.streams.len();
-    while at < end && segment.template.is_known() {
-        let taken = uniform_lines::read(simd, text, at, end, &mut segment.template, output)?;
-        if taken.lines == 0 {
-            at = line(simd, segment, text, at, end, &mut before, output)?;
-            continue;
+    while at < end && segment.template.is_known() == BY_TEMPLATE {
+        if BY_TEMPLATE {
+            let taken = uniform_lines::read(simd, text, at, end, &mut segment.template, output)?;
+            if taken.lines > 0 {
+                at = taken.end;
+                segment.lines += taken.lines;
+                segment.text_ids += taken.text_ids;
+                continue;
+            }
         }
-        at = taken.end;
-        segment.lines += taken.lines;
-        segment.text_ids += taken.text_ids;
+        at = line(simd, segment, text, at, end, &mut before, output)?;
     }
     Some(at)
 }

@@ -36,7 +36,7 @@
 //! when a file is opened. Everything between this choice and the instructions must be inlined: a closure that the compiler does not
 //! inline is compiled without AVX-512, and text then takes three times as long, which happened with `array::map` as well.
 //!
-//! But for blocks of samples: these are functions of their own, which `dispatch!` defines as well. In one function with all else, their
+//! But for blocks of samples: these are functions of their own ([`blocks`]), which `dispatch!` defines as well. In one function with all else, their
 //! thirty constants do not leave room for each other in the registers and were loaded again for each sample, also where it was read without
 //! vector instructions. Without that, one thread parses 0.93 to 1.30 times as fast with
 //! AVX-512, 1.07 times in the mean of 24 shapes, most of them of short samples; with AVX2 0.93 to 1.08 times, 1.0 in the mean.
@@ -50,6 +50,7 @@
 //! Unsafe code is left for vector instructions, which are allowed by a value of the instruction set's type, and for places
 //! in a window.
 
+mod blocks;
 pub mod collect;
 mod dense;
 pub mod exact;

@@ -45,20 +45,6 @@ pub const MOST_ENTRIES: usize = BLOCK / 4;
 /// Numbers that are converted together.
 pub const LANES: usize = 8;
 
-/// How many blocks in a row are read by a call each. Further ones are read in a loop, which has its constants in registers: that takes
-/// longer to begin than to read a block, and saves a twentieth to a tenth of each block. With the loop alone, samples of 3 to 16 values took
-/// 1.2 to 1.3 of the time to parse.
-pub const FIRST_BLOCKS: usize = 2;
-
-/// How far numbers or entries have been read.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    /// The next byte of the text.
-    pub at: usize,
-    /// How many there were so far.
-    pub count: usize,
-}
-
 /// A block of 64 bytes of text, the [`LEAD`] bytes before and the [`TAIL`] bytes after it.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a>(&'a [u8; WINDOW]);
