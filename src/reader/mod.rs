@@ -16,6 +16,7 @@ mod position;
 mod prefetch_batch;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod selector;
 mod store;
 #[cfg(test)]
 mod tests;

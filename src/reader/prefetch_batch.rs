@@ -21,6 +21,11 @@ const LARGE: usize = 1 << 19;
 /// 1.3.)
 const WHOLE: usize = 1 << 22;
 
+/// A batch has this many minibatches at most for each thread that packs, however small they are: enough that what a batch costs is little
+/// beside packing them. (Minibatches of 1 to 10 KB: in CNTK's place with 2 CPUs, 128 together instead of 32 take 0.75 to 0.9 of the time of
+/// later sweeps; with 16 threads 512 instead of 128 take 0.86 to 0.97.)
+const MOST_EACH: usize = 64;
+
 /// A minibatch, or the error in its place, and where the pipeline stood after it.
 pub(super) struct Assembled {
     pub minibatch: Result<Minibatch>,
@@ -82,7 +87,8 @@ impl BatchSize {
     fn expect(&mut self, largest: usize, threads: usize) {
         self.each = largest.max(self.each - self.each / 16);
         let least = if self.each <= WHOLE { threads } else { 1 };
-        self.wanted = (threads * LARGE / self.each.max(1)).clamp(least.min(MOST_AT_ONCE), MOST_AT_ONCE);
+        let most = (MOST_EACH * threads).min(MOST_AT_ONCE);
+        self.wanted = (threads * LARGE / self.each.max(1)).clamp(least.min(most), most);
     }
 }
 
@@ -103,7 +109,7 @@ mod tests {
         for _ in 0..200 {
             size.expect(LARGE / 1000, 1);
         }
-        assert_eq!(size.wanted, MOST_AT_ONCE);
+        assert_eq!(size.wanted, MOST_EACH);
     }
 
     #[test]

@@ -185,6 +185,11 @@ impl ChunkStore {
         self.deserializer.chunks().get(chunk as usize).map_or(0, |info| info.sequences)
     }
 
+    /// Whether all chunks are known, so that nothing has to wait for some.
+    pub(super) fn knows_all_chunks(&self) -> bool {
+        self.deserializer.index_progress().all
+    }
+
     /// Samples of a sweep. Waits until an incremental table is complete.
     pub(super) fn sweep_samples(&self) -> u64 {
         self.deserializer.chunks().iter().fold(0, |sum, chunk| sum.saturating_add(chunk.samples))
