@@ -10,20 +10,24 @@ use crate::pack::{MOST_AT_ONCE, Minibatch};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A batch of this many bytes for each thread that packs is large enough: what is written should still be in the caches
-/// of the processor when it is read, and up to three batches are in memory at a time. (Were layouts not counted, 114 MB
-/// instead of 70 would stay resident after the 40 readers of `tests/memory.rs`, whose minibatches have single samples of four streams.)
+/// Each thread that packs gets about this many bytes of a batch: what is written should still be in the caches of the processor when it
+/// is read, and up to three batches are in memory at a time. (Were layouts not counted, 114 MB instead of 70 would stay resident after the
+/// 40 readers of `tests/memory.rs`, whose minibatches have single samples of four streams.)
+///
+/// All threads get as many minibatches. Were they given as many as are this large together, two threads would often get three of them, and
+/// the third would take as long as the first two: later sweeps by two threads over minibatches of 90 to 350 KB take 0.74 to 1.0 of
+/// the time now.
 const LARGE: usize = 1 << 19;
 
-/// Of minibatches up to this many bytes a batch has one for each thread that packs, however large the batch gets: of larger ones threads
+/// Minibatches of up to this many bytes are packed by one thread each, however large the batch gets: of larger ones, one at a time, threads
 /// copy parts, which takes less memory. (Parts of smaller ones take longer, because threads wait for each other, and one of them looks up all
 /// sequences: features of speech in minibatches of 640 KB 1.34 of the time, two threads, rows of small whole numbers in minibatches of 2 MB
 /// 1.3.)
 const WHOLE: usize = 1 << 22;
 
-/// A batch has this many minibatches at most for each thread that packs, however small they are: enough that what a batch costs is little
-/// beside packing them. (Minibatches of 1 to 10 KB: in CNTK's place with 2 CPUs, 128 together instead of 32 take 0.75 to 0.9 of the time of
-/// later sweeps; with 16 threads 512 instead of 128 take 0.86 to 0.97.)
+/// Minibatches of a batch for each thread that packs, at most, however small they are: enough that what a batch costs is little beside packing
+/// them. (Minibatches of 1 to 10 KB: in CNTK's place with 2 CPUs, 128 together instead of 32 take 0.75 to 0.9 of the time of later sweeps;
+/// with 16 threads 512 instead of 128 take 0.86 to 0.97.)
 const MOST_EACH: usize = 64;
 
 /// A minibatch, or the error in its place, and where the pipeline stood after it.
@@ -86,9 +90,8 @@ impl BatchSize {
     /// minibatches take 2 MB instead of 31.
     fn expect(&mut self, largest: usize, threads: usize) {
         self.each = largest.max(self.each - self.each / 16);
-        let least = if self.each <= WHOLE { threads } else { 1 };
-        let most = (MOST_EACH * threads).min(MOST_AT_ONCE);
-        self.wanted = (threads * LARGE / self.each.max(1)).clamp(least.min(most), most);
+        let of_thread = LARGE.checked_div(self.each).unwrap_or(MOST_EACH).clamp(1, MOST_EACH);
+        self.wanted = if self.each <= WHOLE { (threads * of_thread).min(MOST_AT_ONCE) } else { 1 };
     }
 }
 
@@ -117,7 +120,20 @@ mod tests {
         let mut size = BatchSize::FIRST;
         size.expect(WHOLE, 4);
         assert_eq!(size.wanted, 4);
+        size.expect(WHOLE, 16);
+        assert_eq!(size.wanted, 16);
         size.expect(WHOLE + 1, 4);
         assert_eq!(size.wanted, 1);
+    }
+
+    #[test]
+    fn threads_get_as_many_minibatches() {
+        for (bytes, wanted) in
+            [(LARGE, 3), (LARGE / 2 + 1, 3), (LARGE / 2, 6), (LARGE / 3, 9), (1, 3 * MOST_EACH)]
+        {
+            let mut size = BatchSize::FIRST;
+            size.expect(bytes, 3);
+            assert_eq!(size.wanted, wanted, "{bytes} bytes");
+        }
     }
 }
