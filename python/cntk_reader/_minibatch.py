@@ -90,6 +90,18 @@ class StreamInformation:
         return size
 
 
+def _to_jax(array: Array) -> jax.Array:
+    import jax
+    from jax import numpy
+    from jax.dlpack import from_dlpack
+
+    if jax.default_backend() == "cpu":
+        shared: jax.Array = from_dlpack(array)
+        return shared
+    # DLPack would leave it in the processor's memory and tie it to the processor, and JAX computes where its arguments are.
+    return numpy.asarray(array)
+
+
 class StreamMinibatch:
     """One stream's part of a minibatch.
 
@@ -220,19 +232,16 @@ class StreamMinibatch:
     def to_jax(self) -> jax.Array | BCSR:
         """The data as an array of JAX (steps, lanes, *shape of a sample), or sparse as BCSR (steps * lanes, values of a sample).
 
-        By DLPack. A dense array in single precision lies in the minibatch's own memory: do not write there any more. Others are
-        copied by JAX, because it wants an alignment that the parts of sparse data do not have, and makes double precision single
-        unless ``jax_enable_x64`` is set.
+        On the device that JAX uses by default. Where that is the processor, a dense array in single precision lies in the minibatch's
+        own memory: do not write there any more. Others are copied by JAX, because it wants an alignment that the parts of sparse data
+        do not have, and makes double precision single unless ``jax_enable_x64`` is set.
         """
-        from jax.dlpack import from_dlpack
-
         if not self.is_sparse:
-            array: jax.Array = from_dlpack(self.array)
-            return array
+            return _to_jax(self.array)
         from jax.experimental.sparse import BCSR
 
         data, indices, indptr, shape = self.sparse
-        return BCSR((from_dlpack(data), from_dlpack(indices), from_dlpack(indptr)), shape=shape)
+        return BCSR((_to_jax(data), _to_jax(indices), _to_jax(indptr)), shape=shape)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         array = np.asarray(self.array, dtype)

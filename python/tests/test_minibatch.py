@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 from pathlib import Path
 
@@ -262,6 +263,10 @@ class Frameworks(Test):
         self.assertEqual(array.unsafe_buffer_pointer(), stream.array.ctypes.data)
         np.testing.assert_array_equal(minibatch["s"].to_jax().todense(), minibatch["s"].csr.toarray())
         self.assertEqual(self.read(precision="double")["x"].to_jax().shape, stream.array.shape)
+        # Where JAX computes on another device, it copies.
+        with unittest.mock.patch("jax.default_backend", return_value="gpu"):
+            np.testing.assert_array_equal(stream.to_jax(), stream.array)
+            np.testing.assert_array_equal(minibatch["s"].to_jax().todense(), minibatch["s"].csr.toarray())
 
 
 if __name__ == "__main__":
