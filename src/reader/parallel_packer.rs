@@ -100,30 +100,28 @@ impl<'a> Rest<'a> {
 /// One thread's memory.
 struct Worker {
     scratch: PackScratch,
-    /// How long it took for each minibatch of the batch that it last packed a part of.
-    each: Duration,
+    /// When it began to pack its part of a batch, and how many minibatches that was.
+    began: Instant,
+    count: u32,
 }
 
 impl Worker {
     fn new(pool: &MinibatchPool) -> Worker {
-        Worker { scratch: PackScratch::of(pool.of_thread()), each: Duration::ZERO }
+        Worker { scratch: PackScratch::of(pool.of_thread()), began: Instant::now(), count: 0 }
     }
 
     /// Packs minibatches until none is left.
     fn pack(&mut self, rest: &Mutex<Rest<'_>>, context: &PackContext, threads: usize) {
-        let (start, mut count) = (Instant::now(), 0);
+        (self.began, self.count) = (Instant::now(), 0);
         loop {
             let taken = rest.lock().take(threads);
             if taken.planned.is_empty() {
                 break;
             }
-            count += taken.planned.len() as u32;
+            self.count += taken.planned.len() as u32;
             for (planned, packed) in taken.planned.iter().zip(taken.packed) {
                 *packed = Some(context.pack(planned, &mut self.scratch, None));
             }
-        }
-        if count > 0 {
-            self.each = start.elapsed() / count;
         }
     }
 }
@@ -210,7 +208,9 @@ impl ParallelPacker {
             // Helpers have numbers below `threads`; a caller who waits has the number `most`.
             workers[number.min(threads)].lock().pack(&rest, context, most);
         })?;
-        self.each = self.workers[0].get_mut().each;
+        // With the time that it has waited for the others: that is a part of what a minibatch costs.
+        let own = self.workers[0].get_mut();
+        self.each = own.began.elapsed() / own.count.max(1);
         Ok(())
     }
 }
