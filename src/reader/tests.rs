@@ -177,7 +177,8 @@ fn batches_change_nothing() {
         let config = config(&mut random, &file, false, &format!("{order}\nmaxErrors = {errors}"), 3000);
         let what = format!("scenario {scenario}\n{config}");
         let ready = hold_together(&mut random, &what, false, open_packing(&config, 1), |random| {
-            let reader = open_packing(&config, random.range(2, 5) as usize);
+            let threads = [2, 3, 4, 16][random.range(0, 4) as usize];
+            let reader = open_packing(&config, threads);
             // Threads that cannot be started at once: reading goes on without them.
             thread::faults::FAILURES.set(random.range(0, 6).saturating_sub(2) as usize);
             reader
