@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 /// The most threads that pack, the one that has the pipeline among them: as many as were measured.
 ///
 /// Later sweeps over 1.2 GB in minibatches of 256 samples by 16 threads on 16 cores (Intel Xeon, one L3 cache, medians), a caller that does
-/// nothing else: 0.13 (words) to 0.21 (integers of handwriting) of the time that one thread takes; by 4 of the 16 threads 0.20 to 0.47. In
-/// minibatches of 8 samples over 100 MB 0.23 to 0.38. Then the caller, who looks at each minibatch, or drawing the order takes as long.
+/// nothing else: 0.12 (slots) to 0.21 (integers of handwriting) of the time that one thread takes; by 4 of the 16 threads 0.20 to 0.41. In
+/// minibatches of 8 samples over 100 MB 0.22 to 0.38. Then the caller, who looks at each minibatch, or drawing the order takes as long.
 const MOST_THREADS: usize = 16;
 
 /// How many threads pack.
