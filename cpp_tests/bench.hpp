@@ -4,12 +4,14 @@
 #define CNTK_READER_CPP_TESTS_BENCH_HPP
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "json.hpp"
@@ -57,22 +59,34 @@ class Stopwatch {
 };
 
 // Seconds that the C library takes to copy `bytes` bytes in `pieces` pieces out of memory that no cache
-// holds: the least time in which they can be delivered.
-inline double CopySeconds(std::size_t bytes, std::size_t pieces) {
-  if (bytes == 0 || pieces == 0) return 0;
+// holds, on as many threads as given, each with memory of its own: the least time in which they can be
+// delivered.
+inline double CopySeconds(std::size_t bytes, std::size_t pieces, unsigned threads = 1) {
+  if (bytes == 0 || pieces == 0 || threads == 0) return 0;
   const std::size_t size = std::max<std::size_t>(bytes / pieces, 1);
-  const std::vector<char> from(std::max<std::size_t>(64 << 20, 2 * size), 1);
-  std::vector<char> to(size);
-  std::size_t at = 0;
-  const Clock::time_point begin = Clock::now();
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    if (at + size > from.size()) at = 0;
-    std::memcpy(to.data(), from.data() + at, size);
-    // The compiler must not see that the copy is never read.
-    asm volatile("" : : "r"(to.data()) : "memory");
-    at += size;
-  }
-  return Since(begin);
+  std::atomic<unsigned> ready{0};
+  const auto copy = [&](std::size_t count, Clock::time_point& begin, Clock::time_point& end) {
+    const std::vector<char> from(std::max<std::size_t>(64 << 20, 2 * size), 1);
+    std::vector<char> to(size);
+    std::size_t at = 0;
+    for (++ready; ready < threads;) std::this_thread::yield();
+    begin = Clock::now();
+    for (std::size_t piece = 0; piece < count; ++piece) {
+      if (at + size > from.size()) at = 0;
+      std::memcpy(to.data(), from.data() + at, size);
+      // The compiler must not see that the copy is never read.
+      asm volatile("" : : "r"(to.data()) : "memory");
+      at += size;
+    }
+    end = Clock::now();
+  };
+  std::vector<Clock::time_point> begin(threads), end(threads);
+  std::vector<std::thread> others;
+  for (unsigned id = 1; id < threads; ++id)
+    others.emplace_back([&, id] { copy((pieces + id) / threads, begin[id], end[id]); });
+  copy(pieces / threads, begin[0], end[0]);
+  for (std::thread& other : others) other.join();
+  return Seconds(*std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end()));
 }
 
 // A line of /proc/self/status in bytes: VmRSS is the resident memory, VmHWM its peak. 0 where there is none.

@@ -26,6 +26,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include "../dropin/host_types.hpp"
 #include "../dropin/host_versions.hpp"
@@ -302,7 +303,8 @@ class Replay {
     result.open = open_;
     const size_t peak = bench::Memory("VmHWM");
     return "{" + json::Describe(result) + ",\"bytes\":" + std::to_string(bytes) +
-           ",\"copy\":" + json::Number(bench::CopySeconds(bytes, result.minibatches)) +
+           ",\"copy\":" + json::Number(bench::CopySeconds(bytes, result.minibatches)) + ",\"copy_by_all\":" +
+           json::Number(bench::CopySeconds(bytes, result.minibatches, std::thread::hardware_concurrency())) +
            ",\"memory_before\":" + std::to_string(memory_before_) + ",\"memory\":" + std::to_string(peak) +
            "}";
   }

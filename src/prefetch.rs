@@ -1,30 +1,61 @@
 //! Hints to the processor: memory that will be read soon.
 
-/// Cache lines that are prefetched of data long before they are read. From there on the processor's own prefetching has noticed the pattern.
-pub(crate) const FIRST_LINES: usize = 4;
+/// Bytes of data that [`first`] asks for.
+pub(crate) const FIRST_BYTES: usize = 256;
+
+/// Where a cache line is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    Nearest,
+    Second,
+}
 
 /// Asks the processor to load the cache line at this address. The address need not be valid.
 #[inline(always)]
-pub(crate) fn line(address: *const u8) {
+fn request(address: *const u8, cache: Cache) {
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         // SAFETY: SSE is part of every x86-64 processor. A prefetch changes no register or memory, and an address that is not
         // mapped is ignored, so any pointer will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+        unsafe {
+            match cache {
+                Cache::Nearest => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
+                Cache::Second => _mm_prefetch::<_MM_HINT_T1>(address.cast()),
+            }
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+    let _ = (address, cache);
 }
 
-/// Asks for the first `lines` cache lines of some bytes, and for the last one if there are fewer: short runs seldom begin
-/// where a cache line begins, so they may reach into one more.
+/// Asks the processor to load the cache line at this address, which is read soon. The address need not be valid.
 #[inline(always)]
-pub(crate) fn bytes(bytes: &[u8], lines: usize) {
-    for chunk in bytes.chunks(64).take(lines) {
-        line(chunk.as_ptr());
+pub(crate) fn line(address: *const u8) {
+    request(address, Cache::Nearest);
+}
+
+/// As [`line()`], for what is read a little later: into the second nearest cache.
+///
+/// The nearest one keeps fewer requests at a time, and whoever asks waits while there are more: with it later sweeps by one thread take 1.17
+/// of the time in the mean of 33 shapes (AMD EPYC of the fifth Zen generation).
+#[inline(always)]
+fn distant_line(address: *const u8) {
+    request(address, Cache::Second);
+}
+
+/// Asks for all cache lines of some bytes, which are read a little later.
+#[inline(always)]
+pub(crate) fn bytes(bytes: &[u8]) {
+    bytes.chunks(64).for_each(|chunk| distant_line(chunk.as_ptr()));
+    // Data seldom begin where a cache line begins, so they may reach into one more.
+    if let Some(last) = bytes.last() {
+        distant_line(last);
     }
-    if let (true, Some(last)) = (bytes.len() < lines * 64, bytes.last()) {
-        line(last);
-    }
+}
+
+/// Asks for the first [`FIRST_BYTES`] bytes of some bytes.
+#[inline(always)]
+pub(crate) fn first(bytes: &[u8]) {
+    self::bytes(&bytes[..bytes.len().min(FIRST_BYTES)]);
 }

@@ -191,6 +191,17 @@ pub fn load(target: &mut [u8], stored: &[u8], form: Decimals) {
     load_on(Processor::detect(), target.as_chunks_mut().0, stored, form);
 }
 
+/// [`load`] as many values as fit into `target`, inlined into a function that is compiled for these instructions.
+#[inline(always)]
+pub fn load_by(instructions: impl InstructionSet, target: &mut [u8], stored: &[u8], form: Decimals) {
+    let (target, power) = (target.as_chunks_mut().0, form.power());
+    match form.size {
+        1 => load_each::<1>(instructions, target, stored.as_chunks().0, power),
+        2 => load_each::<2>(instructions, target, stored.as_chunks().0, power),
+        _ => load_threes_with(instructions, target, stored.as_chunks().0, power),
+    }
+}
+
 fn load_on(processor: Processor, target: &mut [[u8; 4]], stored: &[u8], form: Decimals) {
     let power = form.power();
     match form.size {
@@ -269,14 +280,14 @@ fn load_avx512(_: Avx512, target: &mut [[u8; 4]], stored: &[[u8; 3]], power: f32
     let count = target.len().min(stored.len());
     let mut done = 0;
     while done < count {
-        let (left, lanes) = (count - done, LANES.min(count - done));
-        // SAFETY: there is a value of `Avx512`. `left` numbers of 3 bytes follow in `stored`, and there is room for as many values of
-        // 4 bytes in `target`. All 64 bytes are read if those are READ * 3 or more; else the mask lets `lanes` numbers be read. All 16
-        // values are written if there is room for them; else the mask lets `lanes` be written. PLACES has 64 bytes.
+        let lanes = LANES.min(count - done);
+        // SAFETY: there is a value of `Avx512`. `stored` goes on for `lanes` numbers of 3 bytes at least, and there is room for as many
+        // values of 4 bytes in `target`. All 64 bytes are read if READ numbers or more follow; else the mask lets `lanes` be read. All 16
+        // values are written if `lanes` is 16; else the mask lets `lanes` be written. PLACES has 64 bytes.
         unsafe {
             let (from, to) =
                 (stored.as_ptr().add(done).cast::<i8>(), target.as_mut_ptr().add(done).cast::<f32>());
-            let bytes = match left {
+            let bytes = match stored.len() - done {
                 READ.. => _mm512_loadu_si512(from.cast()),
                 _ => _mm512_maskz_loadu_epi8((1 << (lanes * 3)) - 1, from),
             };
@@ -290,8 +301,8 @@ fn load_avx512(_: Avx512, target: &mut [[u8; 4]], stored: &[[u8; 3]], power: f32
             let values = _mm512_fmadd_ps(rest, reciprocal, estimate);
             let is_zero = _mm512_cmpeq_epi32_mask(numbers, _mm512_set1_epi32(negative_zero::<3>()));
             let values = _mm512_mask_mov_ps(values, is_zero, _mm512_set1_ps(-0.0));
-            match left {
-                LANES.. => _mm512_storeu_ps(to, values),
+            match lanes {
+                LANES => _mm512_storeu_ps(to, values),
                 _ => _mm512_mask_storeu_ps(to, ((1_u32 << lanes) - 1) as u16, values),
             }
         }
@@ -308,9 +319,9 @@ fn load_avx2(instructions: Avx2, target: &mut [[u8; 4]], stored: &[[u8; 3]], pow
     const READ: usize = 10;
     let count = target.len().min(stored.len());
     let mut done = 0;
-    while done + READ <= count {
+    while done + LANES <= count && done + READ <= stored.len() {
         // SAFETY: there is a value of `Avx2`. The loop's condition leaves READ numbers of 3 bytes in `stored`, of which
-        // bytes 0 to 27 are read, and room for READ values in `target`, of which 8 are written.
+        // bytes 0 to 27 are read, and room for LANES values in `target`, which are written.
         unsafe {
             let places = _mm256_setr_epi8(
                 -1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, //

@@ -2,6 +2,7 @@
 
 use super::narrow::load;
 use super::{ValueForm, decimal};
+use crate::processor::InstructionSet;
 
 /// Copies bytes between slices of equal length. The size of a single value is copied without a call of `memcpy`.
 #[inline(always)]
@@ -31,6 +32,24 @@ pub(crate) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element:
         (ValueForm::Decimal(decimals), _) => decimal::load(target, source, decimals),
         (ValueForm::Ones, 4) => target.as_chunks_mut().0.fill(1f32.to_ne_bytes()),
         (ValueForm::Ones, _) => target.as_chunks_mut().0.fill(1f64.to_ne_bytes()),
+    }
+}
+
+/// [`values`], inlined into a function that is compiled for these instructions. More may follow in `source` than is copied: its first
+/// `bytes` bytes.
+#[inline(always)]
+pub(crate) fn values_by(
+    instructions: impl InstructionSet,
+    target: &mut [u8],
+    source: &[u8],
+    bytes: usize,
+    form: ValueForm,
+    element: usize,
+) {
+    match form {
+        // Reading a few bytes more is faster than not to.
+        ValueForm::Decimal(decimals) => decimal::load_by(instructions, target, source, decimals),
+        _ => values(target, &source[..bytes], form, element),
     }
 }
 

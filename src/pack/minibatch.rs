@@ -79,7 +79,7 @@ impl Minibatch {
         prefetch::line(self.keys.as_ptr().cast());
         for stream in &self.streams {
             prefetch::line(stream.layout.records.as_ptr().cast());
-            prefetch::bytes(stream.block.bytes(), prefetch::FIRST_LINES);
+            prefetch::first(stream.block.bytes());
         }
     }
 

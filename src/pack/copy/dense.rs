@@ -3,9 +3,8 @@
 use super::Columns;
 use super::frames;
 use super::nontemporal;
-use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
+use super::prefetch::{NoPrefetch, Prefetch, Prefetcher, beginning, copy_values, worthwhile};
 use super::samples_in;
-use crate::compact::widen;
 use crate::pack::layout::{Layout, Record};
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
 use std::ops::Range;
@@ -19,46 +18,56 @@ const LEAST: usize = if cfg!(test) { 1 } else { 8 };
 /// Bytes of rows that are copied in the time that it takes to begin a run of samples, about.
 const RUN: usize = if cfg!(test) { 1 } else { 1000 };
 
-/// Copies samples `from .. from + count` of a dense sequence, with `element` bytes a value.
+/// The stored bytes of samples of a dense sequence, whose columns have `column` bytes with `element` bytes a value.
+#[inline(always)]
+pub(super) fn stored_samples<'a>(
+    view: &SequenceView<'a>,
+    samples: Range<usize>,
+    column: usize,
+    element: usize,
+) -> &'a [u8] {
+    let stored = column / element * view.form.size(element);
+    let samples = samples.start.min(samples.end)..samples.end;
+    &view.values[samples.start * stored..samples.end * stored]
+}
+
+/// Copies samples of a dense sequence that are stored in `form`, with `element` bytes a value.
 #[inline]
 pub(super) fn run(
     out: &mut [u8],
     columns: Columns,
     element: usize,
-    view: &SequenceView<'_>,
-    from: usize,
-    count: usize,
+    samples: &[u8],
+    form: ValueForm,
+    prefetch: &mut impl Prefetch,
 ) {
     let Columns { first, stride, column } = columns;
-    if column == 0 {
+    if samples.is_empty() {
         return;
     }
-    if view.form == ValueForm::Whole {
-        return strided(out, columns, &view.values[from * column..(from + count) * column]);
+    let stored = column / element * form.size(element);
+    let out = &mut out[first..];
+    if stride == column {
+        let bytes = samples.len() / stored * column;
+        return copy_values(prefetch, &mut out[..bytes], samples, form, element);
     }
-    let stored = column / element * view.form.size(element);
-    let samples = view.values[from * stored..(from + count) * stored].chunks_exact(stored);
-    for (target, sample) in out[first..].chunks_mut(stride).zip(samples) {
-        widen::values(&mut target[..column], sample, view.form, element);
+    if form == ValueForm::Whole && column <= 16 {
+        prefetch.copies(samples.len());
+        return strided(out, columns, samples);
+    }
+    for (target, sample) in out.chunks_mut(stride).zip(samples.chunks_exact(stored)) {
+        copy_values(prefetch, &mut target[..column], sample, form, element);
     }
 }
 
-/// Copies samples that are stored as they are in the minibatch.
+/// Copies short samples that are stored as they are in the minibatch.
 fn strided(out: &mut [u8], columns: Columns, samples: &[u8]) {
     fn fixed<const N: usize>(out: &mut [u8], stride: usize, samples: &[u8]) {
         for (target, source) in out.chunks_mut(stride).zip(samples.as_chunks::<N>().0) {
             target[..N].copy_from_slice(source);
         }
     }
-    if samples.is_empty() {
-        return;
-    }
-    let Columns { first, stride, column } = columns;
-    let out = &mut out[first..];
-    if stride == column {
-        out[..samples.len()].copy_from_slice(samples);
-        return;
-    }
+    let Columns { stride, column, .. } = columns;
     match column {
         4 => fixed::<4>(out, stride, samples),
         8 => fixed::<8>(out, stride, samples),
@@ -80,26 +89,17 @@ fn one_step(
     element: usize,
     views: &[SequenceView<'_>],
     is_nontemporal: bool,
+    mut prefetch: impl Prefetch,
 ) -> usize {
     for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
         if let ViewKind::Frames(_) = view.kind {
             return i;
         }
-        if let Some(next) = views.get(i + AHEAD) {
-            prefetch::next(next);
+        if !is_nontemporal || !nontemporal::values(target, view.values, view.form, element) {
+            copy_values(&mut prefetch, target, view.values, view.form, element);
         }
-        write(target, view, element, is_nontemporal);
     }
     views.len()
-}
-
-/// Writes the sample of a sequence to its column.
-#[inline(always)]
-fn write(target: &mut [u8], view: &SequenceView<'_>, element: usize, is_nontemporal: bool) {
-    match is_nontemporal {
-        true => nontemporal::values(target, view.values, view.form, element),
-        false => widen::values(target, view.values, view.form, element),
-    }
 }
 
 /// Whether a block with columns of `column` bytes is written past the caches.
@@ -207,7 +207,13 @@ impl<'a> Part<'a> {
         while done < views.len() {
             let (out, views) = (&mut out[done * column..], &views[done..]);
             done += match frames::one_step(out, column, element, views) {
-                0 => one_step(out, column, element, views, is_nontemporal),
+                0 => match worthwhile(views, out.len()) {
+                    [] => one_step(out, column, element, views, is_nontemporal, NoPrefetch),
+                    asked => {
+                        let prefetcher = Prefetcher::new(|i: usize| asked.get(i).map(|view| view.values));
+                        one_step(out, column, element, views, is_nontemporal, prefetcher)
+                    }
+                },
                 count => count,
             };
         }
@@ -217,38 +223,68 @@ impl<'a> Part<'a> {
     /// remembers, and its prefetching sees no pattern. Hence all lanes of a block are written before the next one. Later
     /// sweeps over frames of 40 values with a context of 5:5, minibatches of 8.8 MB in 10 lanes, take 80 instead of 91 ms a million.
     #[inline(never)]
-    fn write_steps(self) {
-        let Part { out, layout, views, steps, column, element, .. } = self;
-        let stride = layout.lanes * column;
-        let (records, gaps) = layout.records.split_at(views.len());
-        let block = block_steps(layout, records.len(), column, BLOCK, LEAST * column);
+    fn write_steps(mut self) {
+        let Part { layout, views, ref steps, column, .. } = self;
+        let (first, steps) = (steps.start, steps.clone());
+        let block = block_steps(layout, views.len(), column, BLOCK, LEAST * column);
         for start in steps.clone().step_by(block) {
             let block = start..(start + block).min(steps.end);
-            for (i, (record, view)) in records.iter().zip(views).enumerate() {
-                if let (0, Some(next)) = (start, views.get(i + AHEAD_SPREAD)) {
-                    prefetch::next_frames(next);
-                }
-                let begin = record.begin as usize;
-                let samples = samples_in(&block, begin, view);
-                if samples.is_empty() {
-                    continue;
-                }
-                let (from, count) = (samples.start, samples.len());
-                let first = ((begin + from - steps.start) * layout.lanes + record.lane as usize) * column;
-                let columns = Columns { first, stride, column };
-                match &view.kind {
-                    ViewKind::Frames(frames) => {
-                        frames::run(out, columns, element, view.values, frames, from, count)
-                    }
-                    _ => run(out, columns, element, view, from, count),
-                }
+            match worthwhile(views, self.out.len()) {
+                [] => self.write_block(&block, NoPrefetch),
+                asked => self.write_block(&block, self.prefetcher(&block, asked)),
             }
         }
-        for gap in gaps {
-            let (begin, end) = (gap.begin.max(steps.start as i64), gap.end.min(steps.end as u64));
+        for gap in &layout.records[views.len()..] {
+            let (begin, end) = (gap.begin.max(first as i64), gap.end.min(steps.end as u64));
             if begin < end as i64 {
-                let (begin, end) = (begin - steps.start as i64, end - steps.start as u64);
-                zero_gap(out, layout, &Record { begin, end, ..*gap }, column);
+                let (begin, end) = (begin - first as i64, end - first as u64);
+                zero_gap(self.out, layout, &Record { begin, end, ..*gap }, column);
+            }
+        }
+    }
+
+    /// Prefetches what sequences have in a block of steps. Of frames, which lie in several samples, only the beginning of each sequence.
+    fn prefetcher<'b>(
+        &self,
+        block: &'b Range<usize>,
+        views: &'b [SequenceView<'b>],
+    ) -> impl Prefetch + use<'a, 'b> {
+        let &Part { layout, column, element, .. } = self;
+        Prefetcher::new(move |i: usize| {
+            let (record, view) = (layout.records.get(i)?, views.get(i)?);
+            match view.kind {
+                ViewKind::Frames(_) => (block.start == 0).then(|| beginning(view)),
+                _ => {
+                    let samples = samples_in(block, record.begin as usize, view);
+                    Some(stored_samples(view, samples, column, element))
+                }
+            }
+        })
+    }
+
+    /// Writes a block of steps.
+    #[inline(always)]
+    fn write_block(&mut self, block: &Range<usize>, mut prefetch: impl Prefetch) {
+        let &mut Part { ref mut out, layout, views, ref steps, column, element, .. } = self;
+        let stride = layout.lanes * column;
+        for (record, view) in layout.records.iter().zip(views) {
+            let begin = record.begin as usize;
+            let samples = samples_in(block, begin, view);
+            if samples.is_empty() {
+                continue;
+            }
+            let (from, count) = (samples.start, samples.len());
+            let first = ((begin + from - steps.start) * layout.lanes + record.lane as usize) * column;
+            let columns = Columns { first, stride, column };
+            match &view.kind {
+                ViewKind::Frames(frames) => {
+                    prefetch.copies(beginning(view).len());
+                    frames::run(out, columns, element, view.values, frames, from, count)
+                }
+                _ => {
+                    let samples = stored_samples(view, samples, column, element);
+                    run(out, columns, element, samples, view.form, &mut prefetch)
+                }
             }
         }
     }
@@ -271,12 +307,10 @@ impl Lanes<'_> {
         if column == 0 {
             return;
         }
-        for (i, (lane, view)) in out.chunks_exact_mut(steps * column).zip(views).enumerate() {
-            if let Some(next) = views.get(i + AHEAD_SPREAD) {
-                prefetch::next(next);
-            }
+        let mut prefetch = Prefetcher::new(|i: usize| views.get(i).map(|view| view.values));
+        for (lane, view) in out.chunks_exact_mut(steps * column).zip(views) {
             let (data, rest) = lane.split_at_mut(view.samples as usize * column);
-            data.copy_from_slice(view.values);
+            copy_values(&mut prefetch, data, view.values, ValueForm::Whole, 1);
             rest.fill(0);
         }
     }

@@ -11,7 +11,7 @@
 //! | 5:5 | random frames | 19 | 14 | 21 |
 
 use super::Columns;
-use super::prefetch::{self, AHEAD};
+use super::prefetch::{Prefetch, Prefetcher, values, worthwhile};
 use crate::processor::{InstructionSet, Processor, dispatch};
 use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, ViewKind};
 
@@ -156,14 +156,14 @@ fn write_each_with<D: Decoder, S: InstructionSet>(
     column: usize,
     views: &[SequenceView<'_>],
 ) -> usize {
+    let asked = worthwhile(views, out.len());
+    let mut prefetch = Prefetcher::new(|i: usize| asked.get(i).map(values));
     for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
         let ViewKind::Frames(FrameView { first, spec }) = view.kind else { return i };
         if !decoder.is_for(&spec.encoding) {
             return i;
         }
-        if let Some(next) = views.get(i + AHEAD) {
-            prefetch::next_frames(next);
-        }
+        prefetch.copies(values(view).len());
         write_sample(decoder, target, view.values, spec, first as usize);
     }
     views.len()

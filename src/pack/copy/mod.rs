@@ -117,7 +117,10 @@ pub(super) fn samples(
     count: usize,
 ) -> Result<()> {
     match &view.kind {
-        ViewKind::Dense => dense::run(out, columns, element, view, from, count),
+        ViewKind::Dense => {
+            let samples = dense::stored_samples(view, from..from + count, columns.column, element);
+            dense::run(out, columns, element, samples, view.form, &mut prefetch::NoPrefetch)
+        }
         ViewKind::Frames(frames) => frames::run(out, columns, element, view.values, frames, from, count),
         ViewKind::Sparse(sparse) => return expand::expand(out, columns, element, view, sparse, from, count),
     }

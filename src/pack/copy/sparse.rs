@@ -1,10 +1,10 @@
 //! Copying sparse sequences.
 
-use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
+use super::prefetch::{NoPrefetch, Prefetch, Prefetcher, copy_indices, copy_values, worthwhile};
 use super::samples_in;
 use crate::Result;
+use crate::compact::decimal;
 use crate::compact::narrow::{One, Stored};
-use crate::compact::{decimal, widen};
 use crate::pack::layout::Layout;
 use crate::pack::{block, check};
 use crate::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
@@ -122,24 +122,50 @@ impl<'a> Part<'a> {
     pub(super) fn write(self) -> Result<()> {
         let Part { values, indices, first, element, views, columns } = self;
         match columns {
-            Columns::OneStep { offsets } => one_step(values, indices, offsets, views, element, first),
-            Columns::OneLane { offsets } => return one_lane(values, indices, offsets, views, element),
+            Columns::OneStep { offsets } => match worthwhile(views, values.len()) {
+                [] => one_step(values, indices, offsets, views, element, first, NoPrefetch),
+                asked => one_step(
+                    values,
+                    indices,
+                    offsets,
+                    views,
+                    element,
+                    first,
+                    prefetcher(|i| asked.get(i).copied()),
+                ),
+            },
+            Columns::OneLane { offsets } => match worthwhile(views, values.len()) {
+                [] => return one_lane(values, indices, offsets, views, element, NoPrefetch),
+                asked => {
+                    return one_lane(
+                        values,
+                        indices,
+                        offsets,
+                        views,
+                        element,
+                        prefetcher(|i| asked.get(i).copied()),
+                    );
+                }
+            },
             Columns::Lanes { offsets, layout, steps, single } => {
                 let source = Source { offsets, base: first, layout, steps, views };
-                match (element, single, source.is_whole()) {
-                    (4, true, true) => scatter::<4, true, true>(values, indices, &source),
-                    (4, true, false) => scatter::<4, true, false>(values, indices, &source),
-                    (4, false, true) => scatter::<4, false, true>(values, indices, &source),
-                    (4, false, false) => scatter::<4, false, false>(values, indices, &source),
-                    (_, true, true) => scatter::<8, true, true>(values, indices, &source),
-                    (_, true, false) => scatter::<8, true, false>(values, indices, &source),
-                    (_, false, true) => scatter::<8, false, true>(values, indices, &source),
-                    (_, false, false) => scatter::<8, false, false>(values, indices, &source),
+                match element {
+                    4 => lanes::<4>(values, indices, &source, single),
+                    _ => lanes::<8>(values, indices, &source, single),
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Prefetches the values and the indices of one sequence after the other. `view` gives the sequence of a number.
+#[inline(always)]
+fn prefetcher<'a>(view: impl Fn(usize) -> Option<SequenceView<'a>>) -> impl Prefetch {
+    Prefetcher::new(move |i: usize| {
+        let view = view(i / 2)?;
+        Some(if i.is_multiple_of(2) { view.values } else { sparse_of(&view).indices })
+    })
 }
 
 /// Copies sequences that are one column each: values and indices are laid end to end.
@@ -151,20 +177,18 @@ fn one_step(
     views: &[SequenceView<'_>],
     element: usize,
     first: usize,
+    mut prefetch: impl Prefetch,
 ) {
     let mut at = first;
-    for (i, (view, offset)) in views.iter().zip(offsets).enumerate() {
-        if let Some(next) = views.get(i + AHEAD) {
-            prefetch::next(next);
-        }
+    for (view, offset) in views.iter().zip(offsets) {
         *offset = (at as u32).to_ne_bytes();
         let count = sparse_of(view).count();
         let target;
         (target, values) = values.split_at_mut(count * element);
-        widen::values(target, view.values, view.form, element);
+        copy_values(&mut prefetch, target, view.values, view.form, element);
         let target;
         (target, indices) = indices.split_at_mut(count * 4);
-        widen::indices(target, sparse_of(view).indices, sparse_of(view).narrow);
+        copy_indices(&mut prefetch, target, sparse_of(view).indices, sparse_of(view).narrow);
         at += count;
     }
 }
@@ -177,10 +201,11 @@ fn one_lane(
     offsets: &mut [[u8; 4]],
     views: &[SequenceView<'_>],
     element: usize,
+    mut prefetch: impl Prefetch,
 ) -> Result<()> {
     for view in views {
-        widen::values(values, view.values, view.form, element);
-        widen::indices(indices, sparse_of(view).indices, sparse_of(view).narrow);
+        copy_values(&mut prefetch, values, view.values, view.form, element);
+        copy_indices(&mut prefetch, indices, sparse_of(view).indices, sparse_of(view).narrow);
         let source = sparse_of(view).offsets;
         check::ascending(source)?;
         for (offset, from) in offsets.iter_mut().zip(source) {
@@ -264,6 +289,32 @@ impl Source<'_> {
     }
 }
 
+/// Copies the samples of all lanes. `single`: every sample has exactly one value.
+fn lanes<const E: usize>(values: &mut [u8], indices: &mut [u8], source: &Source<'_>, single: bool)
+where
+    u8: Stored<E>,
+    One: Stored<E>,
+{
+    let asked = worthwhile(source.views, values.len());
+    match (single, source.is_whole()) {
+        // Nearly all of them are words and labels, in short sequences.
+        (true, true) => scatter::<E, true, true>(values, indices, source, NoPrefetch),
+        (true, false) => scatter::<E, true, false>(values, indices, source, NoPrefetch),
+        (false, true) if asked.is_empty() => scatter::<E, false, true>(values, indices, source, NoPrefetch),
+        (false, true) => {
+            scatter::<E, false, true>(values, indices, source, prefetcher(|i| asked.get(i).copied()))
+        }
+        (false, false) => {
+            let part = |i: usize| {
+                let (record, view) = (source.layout.records.get(i)?, asked.get(i)?);
+                let samples = samples_in(&source.steps, record.begin as usize, view);
+                Some(part_of(view, samples.start.min(samples.end)..samples.end, E))
+            };
+            scatter::<E, false, false>(values, indices, source, prefetcher(part))
+        }
+    }
+}
+
 /// Copies the values and indices of each sample to where its column begins. `SINGLE`: every sample has exactly one value. `WHOLE`:
 /// of all steps, compiled apart, because with what parts need later sweeps over words took 1.06 of the time. A function of its own, so that what it
 /// uses in its loops stays in registers (1.03 to 1.07).
@@ -272,6 +323,7 @@ fn scatter<const E: usize, const SINGLE: bool, const WHOLE: bool>(
     values: &mut [u8],
     indices: &mut [u8],
     source: &Source<'_>,
+    mut prefetch: impl Prefetch,
 ) where
     u8: Stored<E>,
     One: Stored<E>,
@@ -280,10 +332,7 @@ fn scatter<const E: usize, const SINGLE: bool, const WHOLE: bool>(
     let base = if WHOLE { 0 } else { base };
     let values = values.as_chunks_mut::<E>().0;
     let indices = &mut indices.as_chunks_mut::<4>().0[..values.len()];
-    for (i, (record, view)) in layout.records.iter().zip(views).enumerate() {
-        if let (false, Some(next)) = (SINGLE, views.get(i + AHEAD_SPREAD)) {
-            prefetch::next(next);
-        }
+    for (record, view) in layout.records.iter().zip(views) {
         let (mut begin, mut view) = (record.begin as usize, view);
         let cut;
         if !WHOLE {
@@ -303,16 +352,16 @@ fn scatter<const E: usize, const SINGLE: bool, const WHOLE: bool>(
         let narrow_indices = source.indices.as_chunks::<2>().0;
         match (view.form, source.narrow) {
             (ValueForm::Byte, false) => {
-                columns.put::<E, SINGLE, _, _>(values, indices, view.values, wide_indices)
+                columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, view.values, wide_indices)
             }
             (ValueForm::Byte, true) => {
-                columns.put::<E, SINGLE, _, _>(values, indices, view.values, narrow_indices)
+                columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, view.values, narrow_indices)
             }
             (ValueForm::Ones, false) => {
-                columns.put::<E, SINGLE, _, _>(values, indices, One::EVER, wide_indices)
+                columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, One::EVER, wide_indices)
             }
             (ValueForm::Ones, true) => {
-                columns.put::<E, SINGLE, _, _>(values, indices, One::EVER, narrow_indices)
+                columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, One::EVER, narrow_indices)
             }
             (ValueForm::Decimal(form), narrow) => {
                 // Sample by sample: those of decimals have many values.
@@ -320,15 +369,19 @@ fn scatter<const E: usize, const SINGLE: bool, const WHOLE: bool>(
                     decimal::load(target.as_flattened_mut(), &view.values[from * form.size()..], form);
                 };
                 match narrow {
-                    false => columns.put_samples(values, indices, wide_indices, load),
-                    true => columns.put_samples(values, indices, narrow_indices, load),
+                    false => {
+                        columns.put_samples(&mut prefetch, values, indices, wide_indices, form.size(), load)
+                    }
+                    true => {
+                        columns.put_samples(&mut prefetch, values, indices, narrow_indices, form.size(), load)
+                    }
                 }
             }
             (ValueForm::Whole, false) => {
-                columns.put::<E, SINGLE, _, _>(values, indices, wide_values, wide_indices)
+                columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, wide_values, wide_indices)
             }
             (ValueForm::Whole, true) => {
-                columns.put::<E, SINGLE, _, _>(values, indices, wide_values, narrow_indices)
+                columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, wide_values, narrow_indices)
             }
         }
     }
@@ -366,6 +419,7 @@ impl SequenceColumns<'_> {
     #[inline(always)]
     fn put<const E: usize, const SINGLE: bool, V: Stored<E>, R: Stored<4>>(
         &self,
+        prefetch: &mut impl Prefetch,
         values: &mut [[u8; E]],
         indices: &mut [[u8; 4]],
         source_values: &[V],
@@ -380,7 +434,7 @@ impl SequenceColumns<'_> {
             }
             return;
         }
-        self.put_samples(values, indices, source_indices, |target, from| {
+        self.put_samples(prefetch, values, indices, source_indices, size_of::<V>(), |target, from| {
             let source = &source_values[from..][..target.len()];
             target.iter_mut().zip(source).for_each(|(target, value)| *target = value.widen());
         });
@@ -390,15 +444,18 @@ impl SequenceColumns<'_> {
     #[inline(always)]
     fn put_samples<const E: usize, R: Stored<4>>(
         &self,
+        prefetch: &mut impl Prefetch,
         values: &mut [[u8; E]],
         indices: &mut [[u8; 4]],
         source_indices: &[R],
+        value_size: usize,
         put_values: impl Fn(&mut [[u8; E]], usize),
     ) {
         let mut from = 0;
         for (column, pair) in self.columns.chunks(self.step).zip(self.offsets.windows(2)) {
             let at = u32::from_ne_bytes(column[0]) as usize - self.base;
             let count = (pair[1] - pair[0]) as usize;
+            prefetch.copies(count * (value_size + size_of::<R>()));
             put_values(&mut values[at..][..count], from);
             for (target, index) in indices[at..][..count].iter_mut().zip(&source_indices[from..][..count]) {
                 *target = index.widen();
@@ -447,7 +504,7 @@ mod tests {
             let write = if single { scatter::<4, true, true> } else { scatter::<4, false, true> };
             let source =
                 Source { offsets: &offsets, base: 0, layout: &layout, steps: 0..layout.steps, views: &views };
-            write(&mut values, &mut indices, &source);
+            write(&mut values, &mut indices, &source, NoPrefetch);
             (offsets, values, indices)
         });
         assert_eq!(one, other);

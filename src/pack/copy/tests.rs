@@ -82,7 +82,7 @@ proptest! {
     fn of_dense_streams(
         lengths in lengths(),
         form in forms(),
-        sample_size in 1..40usize,
+        sample_size in prop_oneof![1..40usize, 100..300usize],
         bytes in 1..3000usize,
     ) {
         // Dense values are never all 1.
@@ -121,7 +121,7 @@ proptest! {
         lengths in lengths(),
         form in forms(),
         narrow in any::<bool>(),
-        most in 0..9u32,
+        most in prop_oneof![0..9u32, 100..300u32],
         bytes in 1..3000usize,
     ) {
         let info = info("s", Storage::SparseCsc, ElementType::Float, 70_000);

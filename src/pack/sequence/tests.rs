@@ -233,6 +233,26 @@ fn binary_streams_are_sequence_major() {
     assert_eq!(records(&minibatch, 0).split(' ').count(), 7);
 }
 
+/// Longer than what is copied at once, in all and for each sample.
+#[test]
+fn long_binary_sequences_are_copied_whole() {
+    let lattices =
+        StreamInfo { is_binary: true, ..info("lattices", Storage::Dense, ElementType::Float, 300) };
+    let sample = |number: usize| (0..300).map(move |value| (1000 * number + value) as f64);
+    let sequence = |samples: std::ops::Range<usize>| {
+        let mut data = Data::default();
+        samples.for_each(|number| data.dense_sample(ElementType::Float, &sample(number).collect::<Vec<_>>()));
+        vec![data]
+    };
+    let feed =
+        &mut TestFeed::new(std::slice::from_ref(&lattices), vec![sequence(0..10), sequence(10..25)], 2, 1);
+    let minibatch = read(&mut packer(&[lattices], 100), feed);
+    let zeros = vec![0.0; 5 * 300];
+    let expected = (0..10).flat_map(sample).chain(zeros).chain((10..25).flat_map(sample));
+    let found = minibatch.streams[0].dense::<f32>().expect("floats");
+    assert!(expected.map(|value| value as f32).eq(found.iter().copied()));
+}
+
 #[test]
 fn in_frame_mode_each_frame_may_have_a_whole_binary_sequence() {
     let (mut streams, mut sequences) = with_lattices();
