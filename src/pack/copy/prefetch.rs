@@ -20,6 +20,10 @@ const DISTANCE: usize = if cfg!(test) { 512 } else { 8 << 10 };
 /// copied at 16 GB/s.
 const STEP: usize = 384;
 
+/// Pieces up to this many bytes are copied in one step: a call for 450 or 600 bytes is faster than two. In two steps, later sweeps over 150
+/// decimals a sample took 1.3 of the time.
+const ONE_STEP: usize = 2 << 10;
+
 /// Bytes of a sequence that are asked for if it is not copied in the order in which it is stored.
 const BEGINNING: usize = 1024;
 
@@ -149,7 +153,7 @@ pub(super) fn copy_values(
     form: ValueForm,
     element: usize,
 ) {
-    if source.len() > STEP && !prefetch.is_done() {
+    if source.len() > ONE_STEP && !prefetch.is_done() {
         return copy_many(Processor::detect(), prefetch, target, source, form, element);
     }
     prefetch.copies(source.len());
@@ -184,7 +188,7 @@ fn copy_many_with<P: Prefetch, S: InstructionSet>(
 /// Copies indices as [`widen::indices`] does, and prefetches meanwhile.
 #[inline(always)]
 pub(super) fn copy_indices(prefetch: &mut impl Prefetch, target: &mut [u8], source: &[u8], narrow: bool) {
-    if source.len() <= STEP || prefetch.is_done() {
+    if source.len() <= ONE_STEP || prefetch.is_done() {
         prefetch.copies(source.len());
         return widen::indices(target, source, narrow);
     }
@@ -247,7 +251,7 @@ mod tests {
         let plain = plain.map(|(form, element)| (form, element, numbers.clone()));
         for (form, element, stored) in plain.into_iter().chain(decimals) {
             let size = form.size(element);
-            for count in [0, 1, STEP / size, STEP / size + 1, 3 * STEP / size, 1000, 1001] {
+            for count in [0, 1, ONE_STEP / size, ONE_STEP / size + 1, 9 * STEP / size, 3000, 3001] {
                 let source = &stored[..count * size];
                 let mut expected = vec![9; count * element];
                 widen::values(&mut expected, source, form, element);
@@ -266,7 +270,7 @@ mod tests {
             }
         }
         for (narrow, size) in [(false, 4), (true, 2)] {
-            for count in [0, 1, STEP / size, STEP / size + 1, 1001] {
+            for count in [0, 1, ONE_STEP / size, ONE_STEP / size + 1, 3001] {
                 let source = &numbers[..count * size];
                 let (mut expected, mut found) = (vec![9; count * 4], vec![9; count * 4]);
                 widen::indices(&mut expected, source, narrow);
