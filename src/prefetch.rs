@@ -54,6 +54,15 @@ pub(crate) fn bytes(bytes: &[u8]) {
     }
 }
 
+/// Asks for all cache lines of some bytes, which are read soon.
+#[inline(always)]
+pub(crate) fn soon(bytes: &[u8]) {
+    bytes.chunks(64).for_each(|chunk| line(chunk.as_ptr()));
+    if let Some(last) = bytes.last() {
+        line(last);
+    }
+}
+
 /// Asks for the first [`FIRST_BYTES`] bytes of some bytes.
 #[inline(always)]
 pub(crate) fn first(bytes: &[u8]) {

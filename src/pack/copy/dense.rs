@@ -3,7 +3,7 @@
 use super::Columns;
 use super::frames;
 use super::nontemporal;
-use super::prefetch::{NoPrefetch, Prefetch, Prefetcher, beginning, copy_values, worthwhile};
+use super::prefetch::{EightAhead, NoPrefetch, Prefetch, Prefetcher, beginning, copy_values, worthwhile};
 use super::samples_in;
 use crate::pack::layout::{Layout, Record};
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
@@ -14,6 +14,9 @@ const BLOCK: usize = if cfg!(test) { 100 } else { 256 << 10 };
 
 /// Least number of samples that a sequence has in a block of steps, on average.
 const LEAST: usize = if cfg!(test) { 1 } else { 8 };
+
+/// Bytes of a sample that is prefetched as a whole.
+const SHORT: usize = 1 << 10;
 
 /// Bytes of rows that are copied in the time that it takes to begin a run of samples, about.
 const RUN: usize = if cfg!(test) { 1 } else { 1000 };
@@ -209,6 +212,9 @@ impl<'a> Part<'a> {
             done += match frames::one_step(out, column, element, views) {
                 0 => match worthwhile(views, out.len()) {
                     [] => one_step(out, column, element, views, is_nontemporal, NoPrefetch),
+                    asked if column <= SHORT => {
+                        one_step(out, column, element, views, is_nontemporal, EightAhead(asked))
+                    }
                     asked => {
                         let prefetcher = Prefetcher::new(|i: usize| asked.get(i).map(|view| view.values));
                         one_step(out, column, element, views, is_nontemporal, prefetcher)

