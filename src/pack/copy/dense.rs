@@ -30,7 +30,6 @@ pub(super) fn stored_samples<'a>(
     element: usize,
 ) -> &'a [u8] {
     let stored = column / element * view.form.size(element);
-    let samples = samples.start.min(samples.end)..samples.end;
     &view.values[samples.start * stored..samples.end * stored]
 }
 

@@ -77,7 +77,8 @@ impl<'a> Part<'a> {
 /// The samples of a sequence that belong to some steps. The sequence begins at step `begin`.
 #[inline(always)]
 fn samples_in(steps: &Range<usize>, begin: usize, view: &SequenceView<'_>) -> Range<usize> {
-    steps.start.saturating_sub(begin)..steps.end.saturating_sub(begin).min(view.samples as usize)
+    let end = steps.end.saturating_sub(begin).min(view.samples as usize);
+    steps.start.saturating_sub(begin).min(end)..end
 }
 
 /// Appends items as parts.

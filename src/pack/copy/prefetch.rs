@@ -67,16 +67,16 @@ pub(super) fn worthwhile<'v, 'a>(views: &'v [SequenceView<'a>], bytes: usize) ->
     if is_worthwhile { views } else { &[] }
 }
 
-/// What is told how much is copied.
+/// Prefetches while something else copies, which reports each copy.
 pub(super) trait Prefetch {
-    /// So many bytes are copied next.
+    /// Reports that the next `bytes` bytes are about to be copied.
     fn copies(&mut self, bytes: usize);
 
-    /// Whether there is anything left to ask for.
+    /// Whether nothing is left to prefetch.
     fn is_done(&self) -> bool;
 }
 
-/// Asks for nothing.
+/// Prefetches nothing.
 pub(super) struct NoPrefetch;
 
 impl Prefetch for NoPrefetch {
@@ -89,7 +89,8 @@ impl Prefetch for NoPrefetch {
     }
 }
 
-/// Asks for all of a short sequence, into the nearest cache, while the eighth one before it is copied, which is told once for each sequence.
+/// Prefetches short sequences as a whole, into the nearest cache: while one sequence is copied, the eighth one after it. Needs exactly one
+/// report for each sequence.
 ///
 /// Samples of 150 decimals come fastest this way: with a [`Prefetcher`] later sweeps take 1.1 to 1.2 of the time.
 pub(super) struct EightAhead<'v, 'a>(pub &'v [SequenceView<'a>]);
@@ -109,15 +110,15 @@ impl Prefetch for EightAhead<'_, '_> {
     }
 }
 
-/// Asks for pieces of memory in the order in which they are copied, [`DISTANCE`] bytes ahead of the copy.
+/// Prefetches pieces of memory in the order in which they are copied, [`DISTANCE`] bytes ahead of the copy.
 pub(super) struct Prefetcher<'a, F> {
     /// Gives the piece of a number, and nothing after the last one.
     piece: F,
     /// The number of the next piece.
     next: usize,
-    /// What has not been asked for of the piece before that.
+    /// The part of the previous piece that has not been prefetched.
     rest: &'a [u8],
-    /// Bytes that were copied since the last request.
+    /// Bytes that were copied since the last call of `ask`.
     copied: usize,
 }
 
@@ -129,7 +130,7 @@ impl<'a, F: Fn(usize) -> Option<&'a [u8]>> Prefetcher<'a, F> {
         prefetcher
     }
 
-    /// Asks for so many more bytes.
+    /// Prefetches the next `bytes` bytes.
     #[inline(always)]
     fn ask(&mut self, mut bytes: usize) {
         while bytes >= self.rest.len() {

@@ -124,28 +124,11 @@ impl<'a> Part<'a> {
         match columns {
             Columns::OneStep { offsets } => match worthwhile(views, values.len()) {
                 [] => one_step(values, indices, offsets, views, element, first, NoPrefetch),
-                asked => one_step(
-                    values,
-                    indices,
-                    offsets,
-                    views,
-                    element,
-                    first,
-                    prefetcher(|i| asked.get(i).copied()),
-                ),
+                asked => one_step(values, indices, offsets, views, element, first, prefetcher_of(asked)),
             },
             Columns::OneLane { offsets } => match worthwhile(views, values.len()) {
                 [] => return one_lane(values, indices, offsets, views, element, NoPrefetch),
-                asked => {
-                    return one_lane(
-                        values,
-                        indices,
-                        offsets,
-                        views,
-                        element,
-                        prefetcher(|i| asked.get(i).copied()),
-                    );
-                }
+                asked => return one_lane(values, indices, offsets, views, element, prefetcher_of(asked)),
             },
             Columns::Lanes { offsets, layout, steps, single } => {
                 let source = Source { offsets, base: first, layout, steps, views };
@@ -166,6 +149,12 @@ fn prefetcher<'a>(view: impl Fn(usize) -> Option<SequenceView<'a>>) -> impl Pref
         let view = view(i / 2)?;
         Some(if i.is_multiple_of(2) { view.values } else { sparse_of(&view).indices })
     })
+}
+
+/// [`prefetcher`] of whole sequences.
+#[inline(always)]
+fn prefetcher_of<'a>(views: &'a [SequenceView<'a>]) -> impl Prefetch {
+    prefetcher(|i| views.get(i).copied())
 }
 
 /// Copies sequences that are one column each: values and indices are laid end to end.
@@ -301,14 +290,12 @@ where
         (true, true) => scatter::<E, true, true>(values, indices, source, NoPrefetch),
         (true, false) => scatter::<E, true, false>(values, indices, source, NoPrefetch),
         (false, true) if asked.is_empty() => scatter::<E, false, true>(values, indices, source, NoPrefetch),
-        (false, true) => {
-            scatter::<E, false, true>(values, indices, source, prefetcher(|i| asked.get(i).copied()))
-        }
+        (false, true) => scatter::<E, false, true>(values, indices, source, prefetcher_of(asked)),
         (false, false) => {
             let part = |i: usize| {
                 let (record, view) = (source.layout.records.get(i)?, asked.get(i)?);
                 let samples = samples_in(&source.steps, record.begin as usize, view);
-                Some(part_of(view, samples.start.min(samples.end)..samples.end, E))
+                Some(part_of(view, samples, E))
             };
             scatter::<E, false, false>(values, indices, source, prefetcher(part))
         }
