@@ -9,11 +9,13 @@ mod aligned;
 pub(crate) mod huge;
 pub(crate) mod pages;
 pub(crate) mod room;
+mod zeros;
 
 pub(crate) use aligned::AlignedBytes;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use zeros::Zeros;
 
 /// Counts the bytes of memory that many objects hold together, on any thread. Clones share one count.
 #[derive(Debug, Clone, Default)]

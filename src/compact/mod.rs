@@ -19,10 +19,11 @@ pub(crate) mod implied;
 pub(crate) mod narrow;
 pub(crate) mod widen;
 
+use crate::memory::room::Zero;
 use decimal::Decimals;
 
 /// A type of value: `f32` or `f64`.
-pub trait Value: arena::Plain + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
+pub trait Value: arena::Plain + Zero + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// The nearest value, ties to even.
     fn from_f64(number: f64) -> Self;
     /// The value of a small integer, which is exact.

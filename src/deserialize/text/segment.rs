@@ -11,7 +11,7 @@ use crate::Result;
 use crate::compact::arena::{Arena, Recycler};
 use crate::compact::narrow::{self, Narrow};
 use crate::compact::{Value, ValueForm, decimal, implied};
-use crate::memory::room;
+use crate::memory::{Zeros, room};
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing
@@ -57,7 +57,7 @@ pub struct Segment {
 #[derive(Debug, Default)]
 pub struct Scratch<T> {
     /// The segment's text with [`FRONT`] bytes before it and [`PADDING`] bytes after it.
-    pub text: Vec<u8>,
+    pub text: Zeros<u8>,
     /// What was parsed.
     pub output: Output<T>,
 }
@@ -90,22 +90,27 @@ macro_rules! scratched {
 scratched!(f32, FLOATS);
 scratched!(f64, DOUBLES);
 
-/// Size in bytes of the largest text buffer that a thread keeps between segments.
+/// Bytes of text that a thread keeps memory for between segments.
 const TEXT_KEPT: usize = 8 << 20;
+
+/// Bytes of values and indices that a thread keeps memory for between segments.
+const OUTPUT_KEPT: usize = 32 << 20;
 
 impl<T: Value> Scratch<T> {
     /// Memory for a text of `size` bytes, between [`FRONT`] and [`PADDING`] bytes of padding.
     pub fn text_mut(&mut self, size: usize) -> Result<&mut [u8]> {
-        if self.text.len() < FRONT + size + PADDING {
-            room::resize(&mut self.text, FRONT + size + PADDING, 0, room::CHUNK)?;
-        }
+        let bytes = FRONT + size + PADDING;
+        self.text.grow(bytes).ok_or_else(|| room::missing(bytes, room::CHUNK))?;
         Ok(&mut self.text[FRONT..FRONT + size])
     }
 
-    /// Frees a text buffer that is larger than [`TEXT_KEPT`].
+    /// Frees what took more than is kept.
     fn trim(&mut self) {
         if self.text.len() > TEXT_KEPT {
-            self.text = Vec::new();
+            self.text = Zeros::default();
+        }
+        if self.output.bytes() > OUTPUT_KEPT {
+            self.output = Output::default();
         }
     }
 }

@@ -6,23 +6,21 @@
 use super::rules::Rules;
 use crate::Result;
 use crate::compact::Value;
-use crate::memory::room;
+use crate::memory::Zeros;
+use crate::memory::room::{self, Zero};
 use std::ops::Deref;
 
 /// A vector whose spare memory is initialised, so that parsers write ahead into a slice and then say how much of it counts.
 #[derive(Debug, Default)]
 pub struct ScratchVec<T> {
-    storage: Vec<T>,
+    storage: Zeros<T>,
     /// How many values count: at most those of `storage`.
     length: usize,
     /// Bytes for which there was no memory since the vector was last emptied; 0 if there was enough.
     missing: usize,
 }
 
-/// Bytes of an array that is large.
-const LARGE: usize = 1 << 20;
-
-impl<T: Copy + Default> ScratchVec<T> {
+impl<T: Zero> ScratchVec<T> {
     /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them, which
     /// [`ScratchVec::missing`] remembers.
     #[inline(always)]
@@ -36,21 +34,13 @@ impl<T: Copy + Default> ScratchVec<T> {
     #[cold]
     fn grow(&mut self, count: usize) -> Option<()> {
         let target = self.length.saturating_add(count);
-        let more = target - self.storage.len();
-        // All spare memory is written, so that of a large array's a quarter has to do: doubled, it would be the most that a long sequence
-        // takes.
-        let reserved = match self.length * size_of::<T>() < LARGE {
-            true => self.storage.try_reserve(more),
-            false => self.storage.try_reserve_exact(more.max(self.length / 4)),
-        };
-        if reserved.is_err() {
+        // Twice as much takes no more memory before it is used, and makes the next growth rare.
+        let grown =
+            self.storage.grow(target.max(2 * self.storage.len())).or_else(|| self.storage.grow(target));
+        if grown.is_none() {
             self.missing = target.saturating_mul(size_of::<T>()).max(1);
-            return None;
         }
-        // All of what the vector asked for, so that the next growth is far away.
-        let target = if count < self.length { self.storage.capacity() } else { target };
-        self.storage.resize(target, T::default());
-        Some(())
+        grown
     }
 
     /// `N` values, `ahead` values after the last one, if [`ScratchVec::spare`] made room for them before.
@@ -97,9 +87,9 @@ impl<T: Copy + Default> ScratchVec<T> {
         (self.missing > 0).then_some(self.missing)
     }
 
-    /// Bytes of the memory that it holds.
+    /// Bytes of the values that count.
     fn bytes(&self) -> usize {
-        self.storage.capacity() * size_of::<T>()
+        self.length * size_of::<T>()
     }
 }
 
@@ -163,16 +153,9 @@ pub struct Output<T> {
     sequences: u32,
 }
 
-/// Bytes of memory that an unused output may hold.
-const KEPT: usize = 32 << 20;
-
 impl<T: Value> Output<T> {
     /// Empties it for a segment of a file with these rules.
     pub fn reset(&mut self, rules: &Rules) {
-        let bytes = |column: &Column<T>| column.values.bytes() + column.indices.bytes();
-        if self.columns.iter().map(bytes).sum::<usize>() > KEPT {
-            self.columns.clear();
-        }
         self.columns.resize_with(rules.streams.len(), Column::default);
         self.skipped.clear();
         self.sequences = 0;
@@ -197,6 +180,11 @@ impl<T: Value> Output<T> {
         };
         let missing = self.columns.iter().find_map(of_column).or_else(|| self.skipped.missing());
         missing.map_or(Ok(()), |bytes| Err(room::missing(bytes, room::CHUNK)))
+    }
+
+    /// Bytes of the values and indices in it.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.values.bytes() + column.indices.bytes()).sum()
     }
 
     /// Number of finished sequences.

@@ -1,0 +1,94 @@
+//! Arrays that grow, and are filled again and again.
+//!
+//! Whoever fills such an array asks for more room than it needs in the end. Here that costs nothing: the system has cleared the memory, and
+//! gives each page when it is first written. To grow moves pages instead of bytes, and leaves nothing behind. (A `Vec` has to write what it
+//! hands out in advance, and its smaller predecessors stay with the C library: two threads that parse text took 7 MB more of 45 for
+//! samples of 1081 decimals and 30 entries, and 15 MB more of 86 for sequences of some MB.)
+
+use super::pages::Pages;
+use super::room::Zero;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes of an array that is not empty, at least: few arrays ever grow beyond, which stops all threads that get pages meanwhile.
+const LEAST: usize = 256 << 10;
+
+/// An array of numbers, which are zero at first.
+#[derive(Debug)]
+pub(crate) struct Zeros<T> {
+    /// Dangling without `pages`, else where these begin.
+    start: NonNull<T>,
+    /// Without `pages` 0, else at most as many as fit into them.
+    count: usize,
+    pages: Option<Pages>,
+    numbers: PhantomData<T>,
+}
+
+impl<T> Default for Zeros<T> {
+    fn default() -> Zeros<T> {
+        Zeros { start: NonNull::dangling(), count: 0, pages: None, numbers: PhantomData }
+    }
+}
+
+impl<T: Zero> Zeros<T> {
+    /// Makes the array at least `count` numbers long. `None`, and nothing has changed, if there is no memory for that.
+    #[cold]
+    pub(crate) fn grow(&mut self, count: usize) -> Option<()> {
+        if count <= self.count {
+            return Some(());
+        }
+        let bytes = count.checked_mul(size_of::<T>())?.max(LEAST);
+        match &mut self.pages {
+            Some(pages) => pages.grow(bytes)?,
+            None => self.pages = Some(Pages::new(bytes)?),
+        }
+        let pages = self.pages.as_ref()?;
+        (self.start, self.count) = (pages.start().cast(), pages.size() / size_of::<T>());
+        Some(())
+    }
+}
+
+impl<T> Deref for Zeros<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: with pages, `count` numbers fit into them from `start` on, which begins a page and so is aligned for them. All
+        // bytes are initialized: the system has cleared them, and only numbers are written over zeros, which are numbers by `Zero`:
+        // without that trait there is no way to have pages. Without pages the slice is empty. The pages are this object's alone and
+        // live as long; the result borrows it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl<T> DerefMut for Zeros<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above; `&mut self` keeps everyone else from the pages.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_and_new_ones_are_zero() {
+        let mut numbers = Zeros::<u32>::default();
+        assert!(numbers.is_empty() && numbers.grow(0).is_some());
+        let mut filled = 0;
+        for count in [1, 100_000, 100_001, 3_000_000, 2] {
+            numbers.grow(count).expect("memory");
+            assert!(numbers.len() >= count);
+            assert!((0..).zip(&numbers[..filled]).all(|(expected, &number)| expected == number));
+            assert!(numbers[filled..].iter().all(|&number| number == 0));
+            filled = numbers.len();
+            (0..).zip(&mut *numbers).for_each(|(value, number)| *number = value);
+        }
+        let count = numbers.len();
+        assert!(numbers.grow(usize::MAX).is_none() && numbers.grow(usize::MAX / 8).is_none());
+        assert_eq!((numbers.len(), numbers[count - 1]), (count, count as u32 - 1));
+    }
+}
