@@ -188,7 +188,12 @@ fn store_with<const SIZE: usize>(
 
 /// Writes values in native byte order, as many as `stored` has and fit into `target`.
 pub fn load(target: &mut [u8], stored: &[u8], form: Decimals) {
-    load_on(Processor::detect(), target.as_chunks_mut().0, stored, form);
+    load_on(Processor::detect(), target, stored, form);
+}
+
+dispatch! {
+    /// [`load`] as many values as fit into `target`.
+    fn load_on(target: &mut [u8], stored: &[u8], form: Decimals) = load_by;
 }
 
 /// [`load`] as many values as fit into `target`, inlined into a function that is compiled for these instructions.
@@ -198,37 +203,13 @@ pub fn load_by(instructions: impl InstructionSet, target: &mut [u8], stored: &[u
     match form.size {
         1 => load_each::<1>(instructions, target, stored.as_chunks().0, power),
         2 => load_each::<2>(instructions, target, stored.as_chunks().0, power),
-        _ => load_threes_with(instructions, target, stored.as_chunks().0, power),
+        _ => load_threes(instructions, target, stored.as_chunks().0, power),
     }
 }
 
-fn load_on(processor: Processor, target: &mut [[u8; 4]], stored: &[u8], form: Decimals) {
-    let power = form.power();
-    match form.size {
-        1 => load_ones(processor, target, stored.as_chunks().0, power),
-        2 => load_twos(processor, target, stored.as_chunks().0, power),
-        _ => load_threes(processor, target, stored.as_chunks().0, power),
-    }
-}
-
-dispatch! {
-    /// Writes values that are stored in one byte, as many as are stored and fit. The compiler makes vector instructions of it.
-    fn load_ones(target: &mut [[u8; 4]], stored: &[[u8; 1]], power: f32) = load_each::<1>;
-}
-
-dispatch! {
-    /// Writes values that are stored in two bytes, as many as are stored and fit. The compiler makes vector instructions of it.
-    fn load_twos(target: &mut [[u8; 4]], stored: &[[u8; 2]], power: f32) = load_each::<2>;
-}
-
-dispatch! {
-    /// Writes values that are stored in three bytes, as many as are stored and fit.
-    fn load_threes(target: &mut [[u8; 4]], stored: &[[u8; 3]], power: f32) = load_threes_with;
-}
-
-/// See [`load_threes`].
+/// Writes values that are stored in three bytes, as many as are stored and fit.
 #[inline(always)]
-fn load_threes_with<S: InstructionSet>(
+fn load_threes<S: InstructionSet>(
     instructions: S,
     target: &mut [[u8; 4]],
     stored: &[[u8; 3]],
@@ -243,7 +224,7 @@ fn load_threes_with<S: InstructionSet>(
     }
 }
 
-/// Writes values one by one.
+/// Writes values that are stored in `SIZE` bytes, as many as are stored and fit. Of one and two bytes the compiler makes vector instructions.
 #[inline(always)]
 fn load_each<const SIZE: usize>(
     instructions: impl InstructionSet,
@@ -362,7 +343,7 @@ mod tests {
         for processor in Processor::all() {
             // One more than there are, which must stay as it is.
             let mut loaded = vec![[9; 4]; values.len() + 1];
-            load_on(processor, &mut loaded, &stored, form);
+            load_on(processor, loaded.as_flattened_mut(), &stored, form);
             assert_eq!(loaded.pop(), Some([9; 4]), "{processor:?}");
             assert_eq!(loaded, expected, "{processor:?}");
             let mut again = Vec::new();
