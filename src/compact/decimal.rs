@@ -209,12 +209,7 @@ pub fn load_by(instructions: impl InstructionSet, target: &mut [u8], stored: &[u
 
 /// Writes values that are stored in three bytes, as many as are stored and fit.
 #[inline(always)]
-fn load_threes<S: InstructionSet>(
-    instructions: S,
-    target: &mut [[u8; 4]],
-    stored: &[[u8; 3]],
-    power: f32,
-) {
+fn load_threes<S: InstructionSet>(instructions: S, target: &mut [[u8; 4]], stored: &[[u8; 3]], power: f32) {
     match instructions.processor() {
         #[cfg(target_arch = "x86_64")]
         Processor::Avx512(instructions) => load_avx512(instructions, target, stored, power),
