@@ -2,6 +2,7 @@
 
 use super::call::{call, given, guard_silently, outputs};
 use super::chunk::cntk_reader_chunk;
+use super::corpus::{self, cntk_reader_corpus};
 use super::error::cntk_reader_error;
 use super::section::cntk_reader_section;
 use super::sized::{self, Sized, SizedOutput};
@@ -21,9 +22,8 @@ use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceInfo};
 use crate::{Error, Result};
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
@@ -35,40 +35,6 @@ pub struct cntk_reader_deserializer {
     pool: Pool,
     streams: Arc<[Stream]>,
     deserializer: ManuallyDrop<Arc<dyn Deserializer>>,
-}
-
-/// Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
-/// is impossible. Called while the deserializer is opened, on any thread but on one at a time, in order of first
-/// appearance.
-pub type cntk_reader_number_key = Option<
-    unsafe extern "C" fn(userdata: *mut c_void, text: *const c_char, length: usize, number: *mut u64) -> i32,
->;
-
-/// What a deserializer knows of the reader that it belongs to: how sequence keys become numbers, and its place among the
-/// deserializers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers, other deserializers come first.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_corpus {
-    /// sizeof(cntk_reader_corpus).
-    pub struct_size: usize,
-    /// 1 if keys are numbers in the data.
-    pub numeric_keys: u32,
-    /// 1 if textual keys are numbered by CNTK's hash of them.
-    pub hash_keys: u32,
-    /// What `number` is called with. It must stay valid as long as the deserializer.
-    pub userdata: *mut c_void,
-    /// Numbers textual keys; NULL: in order of first appearance.
-    pub number: cntk_reader_number_key,
-    /// 1 if it is the reader's first deserializer, whose sequences determine the order. Labels, lattices and repeated vectors
-    /// of speech cannot be.
-    pub is_primary: u32,
-    /// 0.
-    pub reserved: u32,
-}
-
-// SAFETY: integers, a pointer and a nullable function pointer.
-unsafe impl Sized for cntk_reader_corpus {
-    const NAME: &'static str = "cntk_reader_corpus";
 }
 
 /// Numbers of streams and chunks of a deserializer.
@@ -124,40 +90,6 @@ pub struct cntk_reader_sequence_info {
     pub sample: u32,
     /// Its key as a number.
     pub key: u64,
-}
-
-struct Userdata {
-    pointer: *mut c_void,
-    number: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *mut u64) -> i32,
-}
-
-// SAFETY: the pointer goes to `number` alone. `cntk_reader_corpus` documents that it stays valid as long as the
-// deserializer, and that `number` may be called on any thread, one at a time, which numbering keys in order ensures.
-unsafe impl Send for Userdata {}
-// SAFETY: as above; keys are numbered by one thread at a time.
-unsafe impl Sync for Userdata {}
-
-impl Userdata {
-    fn number(&self, key: &[u8]) -> Option<u64> {
-        let mut number = 0;
-        // SAFETY: the caller gave this function for this userdata; `key` and `number` are borrowed until it returns.
-        let status = unsafe { (self.number)(self.pointer, key.as_ptr().cast(), key.len(), &raw mut number) };
-        (status == 0).then_some(number)
-    }
-}
-
-impl From<cntk_reader_corpus> for Corpus {
-    fn from(corpus: cntk_reader_corpus) -> Self {
-        match (corpus.numeric_keys != 0, corpus.hash_keys != 0, corpus.number) {
-            (true, _, _) => Corpus::Numeric,
-            (_, true, _) => Corpus::Hashed,
-            (_, _, None) => Corpus::symbolic(),
-            (_, _, Some(number)) => {
-                let userdata = Userdata { pointer: corpus.userdata, number };
-                Corpus::Host(Box::new(move |key| userdata.number(key)))
-            }
-        }
-    }
 }
 
 impl cntk_reader_deserializer {
@@ -293,16 +225,6 @@ fn open_speech(
     Ok(opened)
 }
 
-const CORPUS: cntk_reader_corpus = cntk_reader_corpus {
-    struct_size: 0,
-    numeric_keys: 1,
-    hash_keys: 0,
-    userdata: null_mut(),
-    number: None,
-    is_primary: 0,
-    reserved: 0,
-};
-
 /// Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
 /// reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
 /// type: "CNTKTextFormatDeserializer"; "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
@@ -325,13 +247,13 @@ pub unsafe extern "C" fn cntk_reader_deserializer_open(
             (given(section, "section")?, given(deserializer, "deserializer")?);
         // SAFETY: `type_name` is NULL, which `utf8` refuses, or has the bytes that `type_length` states.
         let name = unsafe { text::utf8(type_name, type_length, "type_name") }?;
-        let corpus = match corpus.is_null() {
-            true => CORPUS,
+        let settings = match corpus.is_null() {
+            true => corpus::INITIAL,
             // SAFETY: not NULL by the arm above, so the caller's struct with its size in the first member.
-            false => unsafe { sized::read(corpus, CORPUS) }?,
+            false => unsafe { sized::read(corpus, corpus::INITIAL) }?,
         };
-        let is_primary = corpus.is_primary != 0;
-        let opened = cntk_reader_deserializer::open(name, section, &Arc::new(corpus.into()), is_primary)?;
+        let is_primary = settings.is_primary != 0;
+        let opened = cntk_reader_deserializer::open(name, section, &Arc::new(settings.into()), is_primary)?;
         place.write(Box::into_raw(Box::new(opened)));
         Ok(())
     })
@@ -498,6 +420,7 @@ mod tests {
     use super::super::section::*;
     use super::*;
     use crate::ErrorKind;
+    use std::ffi::c_void;
 
     fn section(entries: &[(&str, &str)]) -> Box<cntk_reader_section> {
         let entries: Vec<_> =
@@ -549,7 +472,7 @@ mod tests {
     }
 
     fn corpus() -> cntk_reader_corpus {
-        cntk_reader_corpus { struct_size: size_of::<cntk_reader_corpus>(), ..CORPUS }
+        cntk_reader_corpus { struct_size: size_of::<cntk_reader_corpus>(), ..corpus::INITIAL }
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub mod keys;
 
 pub mod section;
 
+pub mod corpus;
+
 pub mod deserializer;
 
 pub mod chunk;

@@ -18,6 +18,7 @@ mod kaldi;
 mod legacy;
 mod lexer;
 mod module;
+mod native;
 pub mod options;
 mod section;
 mod source;
@@ -216,12 +217,12 @@ pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -
 
 /// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
 pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
-    composite::text_deserializer(section, name)
+    native::text_deserializer(section, name)
 }
 
 /// Options of one deserializer of the binary module, as CNTK's composite reader hands them to it.
 pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
-    composite::binary_deserializer(section, name)
+    native::binary_deserializer(section, name)
 }
 
 /// Options of one deserializer of the module for speech, as CNTK's composite reader hands them to it. `is_primary`: it is
@@ -232,13 +233,13 @@ pub fn speech_deserializer(
     is_primary: bool,
     hash_keys: bool,
 ) -> Result<DeserializerOptions> {
-    composite::speech_deserializer(section, name, is_primary, hash_keys)
+    native::speech_deserializer(section, name, is_primary, hash_keys)
 }
 
 /// Options of one deserializer of the module for images, as CNTK's composite reader hands them to it: without transforms, which
 /// the host makes itself.
 pub fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
-    composite::image_deserializer(section, name)
+    native::image_deserializer(section, name)
 }
 
 /// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
@@ -248,7 +249,7 @@ pub fn transform(section: &Section, name: &str) -> Result<TransformOptions> {
 
 /// The type of a reader's values, which CNTK's composite reader writes into each section that it hands to a module (`precision`).
 pub fn element_type(section: &Section) -> Result<ElementType> {
-    composite::element_of_section(section)
+    native::element_of_section(section)
 }
 
 /// `unremarkable`: keys that are not reported where nothing reads them.

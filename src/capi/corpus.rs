@@ -1,0 +1,85 @@
+//! What a deserializer on its own is told of the reader that it belongs to.
+
+use super::sized::Sized;
+use crate::corpus::Corpus;
+use std::ffi::{c_char, c_void};
+use std::ptr::null_mut;
+
+/// Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
+/// is impossible. Called while the deserializer is opened, on any thread but on one at a time, in order of first
+/// appearance.
+pub type cntk_reader_number_key = Option<
+    unsafe extern "C" fn(userdata: *mut c_void, text: *const c_char, length: usize, number: *mut u64) -> i32,
+>;
+
+/// What a deserializer knows of the reader that it belongs to: how sequence keys become numbers, and its place among the
+/// deserializers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers, other deserializers come first.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_corpus {
+    /// sizeof(cntk_reader_corpus).
+    pub struct_size: usize,
+    /// 1 if keys are numbers in the data.
+    pub numeric_keys: u32,
+    /// 1 if textual keys are numbered by CNTK's hash of them.
+    pub hash_keys: u32,
+    /// What `number` is called with. It must stay valid as long as the deserializer.
+    pub userdata: *mut c_void,
+    /// Numbers textual keys; NULL: in order of first appearance.
+    pub number: cntk_reader_number_key,
+    /// 1 if it is the reader's first deserializer, whose sequences determine the order. Labels, lattices and repeated vectors
+    /// of speech cannot be.
+    pub is_primary: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: integers, a pointer and a nullable function pointer.
+unsafe impl Sized for cntk_reader_corpus {
+    const NAME: &'static str = "cntk_reader_corpus";
+}
+
+/// What CNTK_READER_CORPUS_INIT is, without the size.
+pub(super) const INITIAL: cntk_reader_corpus = cntk_reader_corpus {
+    struct_size: 0,
+    numeric_keys: 1,
+    hash_keys: 0,
+    userdata: null_mut(),
+    number: None,
+    is_primary: 0,
+    reserved: 0,
+};
+
+struct Userdata {
+    pointer: *mut c_void,
+    number: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *mut u64) -> i32,
+}
+
+// SAFETY: the pointer goes to `number` alone. `cntk_reader_corpus` documents that it stays valid as long as the
+// deserializer, and that `number` may be called on any thread, one at a time, which numbering keys in order ensures.
+unsafe impl Send for Userdata {}
+// SAFETY: as above; keys are numbered by one thread at a time.
+unsafe impl Sync for Userdata {}
+
+impl Userdata {
+    fn number(&self, key: &[u8]) -> Option<u64> {
+        let mut number = 0;
+        // SAFETY: the caller gave this function for this userdata; `key` and `number` are borrowed until it returns.
+        let status = unsafe { (self.number)(self.pointer, key.as_ptr().cast(), key.len(), &raw mut number) };
+        (status == 0).then_some(number)
+    }
+}
+
+impl From<cntk_reader_corpus> for Corpus {
+    fn from(corpus: cntk_reader_corpus) -> Self {
+        match (corpus.numeric_keys != 0, corpus.hash_keys != 0, corpus.number) {
+            (true, _, _) => Corpus::Numeric,
+            (_, true, _) => Corpus::Hashed,
+            (_, _, None) => Corpus::symbolic(),
+            (_, _, Some(number)) => {
+                let userdata = Userdata { pointer: corpus.userdata, number };
+                Corpus::Host(Box::new(move |key| userdata.number(key)))
+            }
+        }
+    }
+}

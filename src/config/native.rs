@@ -1,0 +1,140 @@
+//! The library's own deserializers: their types, and the section of one alone.
+
+use super::htk::{self, Common, SpeechType};
+use super::legacy::parse_precision;
+use super::module::Module;
+use super::options::{BinaryOptions, DeserializerOptions, ImageOptions, TextOptions};
+use super::section::Section;
+use super::{binary, image, kaldi, text};
+use crate::error::ExceptionClass::{InvalidArgument, Runtime};
+use crate::stream::ElementType;
+use crate::{Error, Result};
+
+pub(super) const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
+const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";
+
+/// The library's own deserializers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Native {
+    Text,
+    Binary,
+    /// Whether the images are lines of Base64.
+    Image(bool),
+    Speech(SpeechType),
+    Kaldi,
+}
+
+impl Native {
+    pub(super) fn module(self) -> Module {
+        match self {
+            Native::Text => Module::Text,
+            Native::Binary => Module::Binary,
+            Native::Image(_) => Module::Image,
+            Native::Speech(_) | Native::Kaldi => Module::Htk,
+        }
+    }
+}
+
+/// What to write instead of a type that is not supported.
+const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader', \
+                         'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader', 'HTKFeatureDeserializer', \
+                         'HTKMLFDeserializer', 'HTKMLFBinaryDeserializer' and 'LatticeDeserializer' of the module \
+                         'HTKDeserializers', 'ImageDeserializer' and 'Base64ImageDeserializer' of the module \
+                         'ImageReader', 'KaldiDeserializer', and deserializers of users.";
+
+/// The deserializer of this type in this module, if this library can read it.
+pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {
+    let Some(known) = Module::by_name(module) else {
+        let message =
+            format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
+        return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
+    };
+    match (known, name) {
+        (Module::Text, TEXT_TYPE) => return Ok(Native::Text),
+        (Module::Binary, BINARY_TYPE) => return Ok(Native::Binary),
+        // CNTK's API insists on a module.
+        (Module::Htk, kaldi::TYPE) => return Ok(Native::Kaldi),
+        (Module::Htk, _) => {
+            if let Some(kind) = SpeechType::by_name(name) {
+                return Ok(Native::Speech(kind));
+            }
+        }
+        (Module::Image, image::TYPE) => return Ok(Native::Image(false)),
+        (Module::Image, image::BASE64_TYPE) => return Ok(Native::Image(true)),
+        _ => {}
+    }
+    let error = match known {
+        Module::Text | Module::Binary => {
+            Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'"))
+        }
+        Module::Image | Module::Htk => Error::config(
+            Runtime,
+            "Cannot create deserializer. Please check module and type in the configuration.",
+        ),
+    };
+    let detail = format!("The module was '{module}', the type '{name}'.");
+    Err(error.with_detail(detail).with_detail(SUPPORTED))
+}
+
+/// The type of values that `precision` names, the value of that key in `section`.
+pub(super) fn element_type(precision: &str, section: &Section) -> Result<ElementType> {
+    parse_precision(precision).ok_or_else(|| {
+        let error = Error::config(InvalidArgument, format!("Unsupported precision '{precision}'"));
+        section.blame("precision", error.with_detail("Expected 'float' or 'double'."))
+    })
+}
+
+/// See [`super::text_deserializer`].
+pub(super) fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
+    let element = element_of(section, name, TEXT_TYPE)?;
+    text::read(section, element).map(|text| text.options)
+}
+
+/// See [`super::binary_deserializer`].
+pub(super) fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
+    let element = element_of(section, name, BINARY_TYPE)?;
+    binary::read(section, element).map(|binary| binary.options)
+}
+
+/// See [`super::speech_deserializer`].
+pub(super) fn speech_deserializer(
+    section: &Section,
+    name: &str,
+    is_primary: bool,
+    hash_keys: bool,
+) -> Result<DeserializerOptions> {
+    let common = Common {
+        is_primary,
+        hash_keys,
+        frame_mode: section.get_or("frameMode", true)?,
+        element: element_of_section(section)?,
+        boundaries_of_frames: false,
+    };
+    match check_type("HTKDeserializers", name)? {
+        Native::Speech(kind) => htk::read(kind, section, &common),
+        _ => Ok(DeserializerOptions::Kaldi(kaldi::read(section, &common)?)),
+    }
+}
+
+/// See [`super::element_type`].
+pub(super) fn element_of_section(section: &Section) -> Result<ElementType> {
+    element_type(&section.text_or("precision", "float")?, section)
+}
+
+/// See [`super::image_deserializer`].
+pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
+    let element = element_of_section(section)?;
+    match check_type("ImageReader", name)? {
+        Native::Image(base64) => image::read_single(base64, section, element),
+        _ => Err(Error::internal("The module of images has other deserializers.")),
+    }
+}
+
+/// The element type of a deserializer's section, if its type is the one that its module has.
+fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> {
+    if name != only {
+        let error = Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'"));
+        return Err(section.blame("type", error.with_detail(SUPPORTED)));
+    }
+    element_of_section(section)
+}
