@@ -80,29 +80,15 @@ impl Pages {
         if size > MOST_MEMORY {
             return None;
         }
-        self.start = self.moved(size)?;
-        self.size = size;
-        Some(())
-    }
-
-    #[cfg(target_os = "linux")]
-    fn moved(&mut self, size: usize) -> Option<NonNull<MaybeUninit<u8>>> {
-        // SAFETY: the range is the whole mapping of this object, which nobody else uses during the exclusive borrow. If it has moved, `grow`
-        // forgets the old address; if the call fails, nothing has changed.
+        // SAFETY: the range is the whole mapping of this object, which nobody else uses during the exclusive borrow. If it has moved, the
+        // old address is forgotten below; if the call fails, nothing has changed.
         let start =
             unsafe { libc::mremap(self.start.as_ptr().cast(), self.size, size, libc::MREMAP_MAYMOVE) };
-        if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast()) }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn moved(&mut self, size: usize) -> Option<NonNull<MaybeUninit<u8>>> {
-        let larger = Pages::new(size)?;
-        // SAFETY: the old mapping has `self.size` bytes and the new one more, and mappings do not overlap. `MaybeUninit` may be
-        // uninitialized.
-        unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr(), larger.start.as_ptr(), self.size) };
-        let start = larger.start;
-        *self = larger;
-        Some(start)
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        (self.start, self.size) = (NonNull::new(start.cast())?, size);
+        Some(())
     }
 
     /// The first byte. All pages belong to this object.
