@@ -1,4 +1,4 @@
-//! What a deserializer on its own is told of the reader that it belongs to.
+//! How a deserializer that is opened alone numbers its sequence keys, and its place among a reader's deserializers.
 
 use super::sized::Sized;
 use crate::corpus::Corpus;

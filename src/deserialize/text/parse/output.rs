@@ -20,6 +20,9 @@ pub struct ScratchVec<T> {
     missing: usize,
 }
 
+/// Bytes of an array that is large.
+const LARGE: usize = 1 << 20;
+
 impl<T: Zero> ScratchVec<T> {
     /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them, which
     /// [`ScratchVec::missing`] remembers.
@@ -34,9 +37,11 @@ impl<T: Zero> ScratchVec<T> {
     #[cold]
     fn grow(&mut self, count: usize) -> Option<()> {
         let target = self.length.saturating_add(count);
-        // Twice as much takes no more memory before it is used, and makes the next growth rare.
-        let grown =
-            self.storage.grow(target.max(2 * self.storage.len())).or_else(|| self.storage.grow(target));
+        // What is never written takes no memory, but all of it counts as memory that a thread keeps ([`Output::bytes`]): a large array
+        // grows by a quarter only.
+        let room = self.storage.len();
+        let more = if room * size_of::<T>() < LARGE { room } else { room / 4 };
+        let grown = self.storage.grow(target.max(room + more)).or_else(|| self.storage.grow(target));
         if grown.is_none() {
             self.missing = target.saturating_mul(size_of::<T>()).max(1);
         }
@@ -87,9 +92,9 @@ impl<T: Zero> ScratchVec<T> {
         (self.missing > 0).then_some(self.missing)
     }
 
-    /// Bytes of the values that count.
+    /// Bytes that it has room for.
     fn bytes(&self) -> usize {
-        self.length * size_of::<T>()
+        self.storage.len() * size_of::<T>()
     }
 }
 
@@ -182,7 +187,7 @@ impl<T: Value> Output<T> {
         missing.map_or(Ok(()), |bytes| Err(room::missing(bytes, room::CHUNK)))
     }
 
-    /// Bytes of the values and indices in it.
+    /// Bytes that it has room for, of values and indices: also of those that were dropped.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(|column| column.values.bytes() + column.indices.bytes()).sum()
     }
@@ -215,5 +220,22 @@ impl<T: Value> Output<T> {
         self.roll_back();
         self.skipped.push(self.sequences);
         self.commit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_what_is_dropped_is_still_counted() {
+        let mut output = Output::<f32> { columns: vec![Column::default()], ..Output::default() };
+        for number in 0..1_000_000 {
+            output.columns[0].values.push(number as f32);
+        }
+        output.roll_back();
+        assert!(output.columns[0].values.is_empty());
+        // A quarter ahead, at most.
+        assert!((4_000_000..=5_000_000).contains(&output.bytes()), "{}", output.bytes());
     }
 }
