@@ -291,7 +291,7 @@ impl Folders {
 
 /// How often, at most, a case that differs is run. On a busy machine CNTK needs several attempts to be right once.
 const ATTEMPTS: usize = 10;
-/// Runs of CNTK, at least, that are compared among themselves, to see whether its output changes.
+/// Number of consecutive runs of CNTK that are compared among themselves, to see whether its output changes.
 const RUNS_OF_CNTK: usize = 5;
 
 /// The result of one case.
@@ -333,7 +333,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
                 runs.push(cntk);
                 if let Verdict::Different(Lines { number, .. }) = verdict
                     && runs.len() >= RUNS_OF_CNTK
-                    && is_race(&runs, number)
+                    && is_race(&runs[runs.len() - RUNS_OF_CNTK..], number)
                 {
                     return Ok(Report::Known(case.name.clone(), &RACE));
                 }
