@@ -4,21 +4,26 @@ use super::narrow::load;
 use super::{ValueForm, decimal};
 use crate::processor::InstructionSet;
 
-/// Copies bytes between slices of equal length. The size of a single value is copied without a call of `memcpy`.
+/// Copies bytes between slices of equal length. What a few registers hold is copied without a call of `memcpy`.
 #[inline(always)]
 fn copy(target: &mut [u8], source: &[u8]) {
-    #[inline(always)]
-    fn exact<const N: usize>(target: &mut [u8], source: &[u8]) -> bool {
-        match (<&mut [u8; N]>::try_from(target), <&[u8; N]>::try_from(source)) {
-            (Ok(target), Ok(source)) => {
-                *target = *source;
-                true
-            }
-            _ => false,
-        }
+    match source.len() {
+        4 => ends::<4>(target, source),
+        8..=16 => ends::<8>(target, source),
+        17..=32 => ends::<16>(target, source),
+        33..=64 => ends::<32>(target, source),
+        _ => target.copy_from_slice(source),
     }
-    if !exact::<4>(target, source) && !exact::<8>(target, source) {
-        target.copy_from_slice(source);
+}
+
+/// Copies slices of equal length, of at least `N` bytes and at most twice as many: the first and the last `N` of them, which may overlap.
+#[inline(always)]
+pub(crate) fn ends<const N: usize>(target: &mut [u8], source: &[u8]) {
+    if let (Some(first), Some(target)) = (source.first_chunk::<N>(), target.first_chunk_mut()) {
+        *target = *first;
+    }
+    if let (Some(last), Some(target)) = (source.last_chunk::<N>(), target.last_chunk_mut()) {
+        *target = *last;
     }
 }
 

@@ -77,6 +77,22 @@ fn compare(info: &StreamInfo, lengths: &[u32], views: &[SequenceView<'_>], nnz: 
     assert!(found == expected);
 }
 
+/// The loops are chosen by the size of a sample.
+#[test]
+fn samples_of_every_size_are_copied_to_their_columns() {
+    for column in (4..=280).step_by(4) {
+        let stored: Vec<u8> = (0..3 * column).map(|byte| byte as u8).collect();
+        let columns = Columns { first: 8, stride: column + 12, column };
+        let mut out = vec![0xaa; columns.first + 3 * columns.stride];
+        let mut expected = out.clone();
+        for (at, sample) in (columns.first..).step_by(columns.stride).zip(stored.chunks(column)) {
+            expected[at..][..column].copy_from_slice(sample);
+        }
+        dense::run(&mut out, columns, 4, &stored, ValueForm::Whole, &mut prefetch::NoPrefetch);
+        assert!(out == expected, "{column}");
+    }
+}
+
 proptest! {
     #[test]
     fn of_dense_streams(
