@@ -4,7 +4,9 @@
 //! does not say stands apart: the detail (what was found, what was expected, what to do) and the location (file, line,
 //! offset, stream, sequence). `Display` shows all of it.
 
+use crate::shown::{quoted, visible};
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,7 +110,7 @@ impl Error {
         Error(Box::new(Inner {
             kind,
             class,
-            message: message.into(),
+            message: shown(message.into()),
             detail: String::new(),
             location: Location::default(),
             cause: None,
@@ -167,7 +169,8 @@ impl Error {
         }
         let reason = cause.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
-        let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, format!("{what} '{file}': {reason}."));
+        let message = format!("{what} '{}': {reason}.", quoted(file.as_bytes()));
+        let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, message);
         error.with_detail(advice_on(cause, file)).in_file(file)
     }
 
@@ -175,11 +178,11 @@ impl Error {
     /// stay in front.
     #[must_use]
     pub fn with_detail(mut self, detail: impl AsRef<str>) -> Self {
-        let (own, detail) = (&mut self.0.detail, detail.as_ref());
+        let (own, detail) = (&mut self.0.detail, visible(detail.as_ref()));
         if !own.is_empty() && !detail.is_empty() {
             own.push(' ');
         }
-        own.push_str(detail);
+        own.push_str(&detail);
         self
     }
 
@@ -232,7 +235,7 @@ impl Error {
     /// Replaces the message; the former one becomes the first sentence of the detail.
     #[must_use]
     pub fn reworded(mut self, message: String) -> Self {
-        let former = std::mem::replace(&mut self.0.message, message);
+        let former = std::mem::replace(&mut self.0.message, shown(message));
         let detail = std::mem::replace(&mut self.0.detail, former);
         self.with_detail(detail)
     }
@@ -240,7 +243,7 @@ impl Error {
     /// Puts a text before the message.
     #[must_use]
     pub fn before(mut self, text: &str) -> Self {
-        self.0.message.insert_str(0, text);
+        self.0.message.insert_str(0, &visible(text));
         self
     }
 
@@ -303,6 +306,14 @@ impl Error {
     /// Where it went wrong.
     pub fn location(&self) -> &Location {
         &self.0.location
+    }
+}
+
+/// A message whose invisible characters are shown.
+fn shown(message: String) -> String {
+    match visible(&message) {
+        Cow::Borrowed(_) => message,
+        Cow::Owned(shown) => shown,
     }
 }
 
@@ -386,7 +397,7 @@ impl fmt::Display for Error {
             Ok::<(), fmt::Error>(())
         };
         match (file, column) {
-            (Some(file), _) => part(f, "file", file)?,
+            (Some(file), _) => part(f, "file", &quoted(file.as_bytes()))?,
             (None, Some(_)) => part(f, "in the", &"configuration")?,
             (None, None) => {}
         }
@@ -400,15 +411,15 @@ impl fmt::Display for Error {
             part(f, "offset", offset)?;
         }
         if let Some(stream) = stream {
-            part(f, "stream", stream)?;
+            part(f, "stream", &quoted(stream.as_bytes()))?;
         }
         if let Some(key) = key {
-            part(f, "sequence", key)?;
+            part(f, "sequence", &quoted(key.as_bytes()))?;
         }
         if separator == ", " {
             f.write_str(")")?;
         }
-        excerpt.as_ref().map_or(Ok(()), |excerpt| write!(f, "\n{excerpt}"))
+        excerpt.as_ref().map_or(Ok(()), |excerpt| write!(f, "\n{}", visible(excerpt)))
     }
 }
 

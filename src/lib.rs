@@ -169,6 +169,7 @@ pub mod reader;
 pub mod recognize;
 #[doc(hidden)]
 pub mod sequence;
+mod shown;
 mod spelling;
 pub mod stages;
 #[doc(hidden)]

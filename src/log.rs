@@ -1,6 +1,7 @@
 //! Log lines. They go to a callback that the host sets, otherwise to standard error.
 
 use crate::lock::RwLock;
+use crate::shown::visible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,6 +49,7 @@ impl Logger {
 
     /// Writes one line whatever the trace level, for what users must learn even if they want no warnings.
     pub fn log_always(level: Level, line: &str) {
+        let line = &*visible(line);
         // The lock is not held during the call, so that the sink may call `set_sink`.
         let sink = SINK.read().clone();
         match sink {

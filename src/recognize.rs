@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::file::DataFile;
+use crate::file::text::{MARK, with_line_breaks};
 
 /// What the content of a file looks like. Names and extensions of files play no part.
 ///
@@ -80,6 +81,8 @@ pub enum FileFormat {
     Hdf5,
     /// Text of 16 bits a character.
     Utf16,
+    /// Text of 32 bits a character.
+    Utf32,
     /// Text of no format that is known here.
     Text,
     /// Bytes of no format that is known here.
@@ -116,6 +119,8 @@ const SIGNATURES: &[(&[u8], FileFormat)] = &[
     (b"PAR1", FileFormat::Parquet),
     (b"ARROW1", FileFormat::Arrow),
     (b"\x89HDF\r\n\x1a\n", FileFormat::Hdf5),
+    (b"\xff\xfe\0\0", FileFormat::Utf32),
+    (b"\0\0\xfe\xff", FileFormat::Utf32),
     (b"\xff\xfe", FileFormat::Utf16),
     (b"\xfe\xff", FileFormat::Utf16),
 ];
@@ -159,7 +164,9 @@ impl FileFormat {
 
     /// Recognizes a format by the first bytes of a file of `size` bytes. The first 4096 bytes are enough.
     pub fn of_bytes(head: &[u8], size: u64) -> FileFormat {
-        if let Some(&(_, format)) = SIGNATURES.iter().find(|(start, _)| head.starts_with(start)) {
+        // A byte order mark is no part of a text, so neither of its signature.
+        let start = head.strip_prefix(MARK).unwrap_or(head);
+        if let Some(&(_, format)) = SIGNATURES.iter().find(|(signature, _)| start.starts_with(signature)) {
             return format;
         }
         if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
@@ -173,7 +180,8 @@ impl FileFormat {
         }
         let is_whole = head.len() as u64 >= size;
         let head = &head[..head.len().min(HEAD)];
-        let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        let text = head.strip_prefix(MARK).unwrap_or(head);
+        let text = &*with_line_breaks(text, is_whole);
         let token = text.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
         if text.get(token..).is_some_and(|rest| rest.starts_with(b" \0B")) && !text[..token].contains(&0) {
             return FileFormat::KaldiArchive;
@@ -220,6 +228,7 @@ impl FileFormat {
             FileFormat::Arrow => "an Arrow (Feather) file",
             FileFormat::Hdf5 => "an HDF5 file",
             FileFormat::Utf16 => "a text file in UTF-16",
+            FileFormat::Utf32 => "a text file in UTF-32",
             FileFormat::Text => "a text file of an unknown format",
             FileFormat::Bytes => "a binary file of an unknown format",
         }
@@ -277,6 +286,7 @@ impl FileFormat {
                  'ImageDeserializer'."
             }
             FileFormat::Utf16 => "Convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE > NEW.",
+            FileFormat::Utf32 => "Convert it to UTF-8 first: iconv -f UTF-32 -t UTF-8 FILE > NEW.",
             FileFormat::Text => {
                 "A line of CNTK's text format has samples such as '|x 0.5 0.25 |y 3:1', perhaps after a number, the id of \
                  its sequence."

@@ -5,6 +5,7 @@ use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
 use super::text;
 use crate::corpus::Corpus;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -26,7 +27,7 @@ impl cntk_reader_keys {
         let number = std::str::from_utf8(&key[..digits]).ok().and_then(|digits| digits.parse().ok());
         number.ok_or_else(|| {
             // CNTK 2.7's words.
-            let key = String::from_utf8_lossy(key);
+            let key = quoted(key);
             Error::data(format!("Invalid numeric sequence id '{key}'")).for_key(key)
         })
     }

@@ -3,6 +3,7 @@
 use super::lexer::strip_comment;
 use super::source::{Source, SourceText, range_in};
 use crate::error::ExceptionClass::Runtime;
+use crate::file::text::decoded;
 use crate::file::with_retry;
 use crate::limits::{DEEPEST_INCLUSION, LARGEST_CONFIGURATION};
 use crate::log::{Level, Logger};
@@ -96,16 +97,13 @@ fn read_one(path: &Path, shown: &str) -> Result<String> {
             .with_detail(format!("It has more than {LARGEST_CONFIGURATION} bytes. Is it a data file?"))
             .in_file(shown));
     }
-    let mut text = String::from_utf8(bytes).map_err(|error| {
+    // Editors put a byte order mark in front, which would become part of the first key.
+    let decoded = decoded(&bytes, shown)?;
+    String::from_utf8(decoded.into_owned()).map_err(|error| {
         let offset = error.utf8_error().valid_up_to() as u64;
         Error::config(Runtime, "The configuration is not UTF-8 text.")
             .with_detail("Save the file as UTF-8.")
             .in_file(shown)
             .at(offset, None)
-    })?;
-    // Editors put a byte order mark in front, which would become part of the first key.
-    if text.starts_with('\u{feff}') {
-        text.drain(..'\u{feff}'.len_utf8());
-    }
-    Ok(text)
+    })
 }

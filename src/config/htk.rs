@@ -8,9 +8,9 @@ use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::file::{Confinement, DataFile};
 use crate::limits::MOST_LABEL_CLASSES;
+use crate::memory::room;
 use crate::stream::ElementType;
 use crate::{Error, ErrorKind, Result};
-use std::io::Read;
 
 /// Bytes of a chunk of labels or lattices unless `chunkSizeInBytes` says otherwise.
 const DEFAULT_CHUNK_SIZE: u64 = 64 << 20;
@@ -333,7 +333,7 @@ fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
     if list.contains(':') {
         return Ok((stream.array("mlfFileList")?.texts(), None));
     }
-    let file = DataFile::open_or(&list, |cause| {
+    let file = DataFile::open_text_or(&list, |cause| {
         let reason = cause.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
         // CNTK's words.
@@ -345,9 +345,13 @@ fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
         ));
         stream.blame("mlfFileList", error)
     })?;
-    let mut text = String::new();
-    file.sequential_from(0)
-        .read_to_string(&mut text)
-        .map_err(|cause| Error::io("Error reading file", &list, &cause))?;
+    let text = String::from_utf8(file.read_text(room::FILE)?).map_err(|error| {
+        let (bytes, at) = (error.as_bytes(), error.utf8_error().valid_up_to());
+        let line = bytes[..at].split(|&byte| byte == b'\n').count() as u64;
+        Error::data(format!("The list '{list}' of label files is not UTF-8 text."))
+            .with_detail("Save it as UTF-8: one path in each line.")
+            .in_file(&list)
+            .at(file.text_start() + at as u64, Some(line))
+    })?;
     Ok((text.lines().map(str::to_owned).collect(), Some(list)))
 }

@@ -10,6 +10,7 @@ use super::streams::StreamRule;
 use super::{Listener, Progress, REPORT_EVERY, check_different, report};
 use crate::file::DataFile;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
 
@@ -35,12 +36,12 @@ pub struct TextToBinary {
 /// Converts a text file. Returns its size and the number of sequences.
 pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Result<Progress> {
     let path = &options.input;
-    let file = DataFile::open(path)?;
+    let file = DataFile::open_text(path)?;
     check_different(&file, &options.output)?;
     let size = file.size()?;
     let mut writer = Writer::new(options)?;
     let mut input = Lines::new(&file)?;
-    let mut progress = Progress { bytes: 0, total: size, sequences: 0 };
+    let mut progress = Progress { bytes: file.text_start(), total: size, sequences: 0 };
     let mut line = Vec::new();
     let mut number = 0;
     loop {
@@ -49,8 +50,7 @@ pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Re
             break;
         }
         number += 1;
-        let text = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(&line);
-        writer.line(text).map_err(|error| error.in_file(path).at(progress.bytes, Some(number)))?;
+        writer.line(&line).map_err(|error| error.in_file(path).at(progress.bytes, Some(number)))?;
         let before = progress.bytes / REPORT_EVERY;
         progress.bytes += count as u64;
         if progress.bytes / REPORT_EVERY != before {
@@ -123,7 +123,7 @@ impl<'a> Writer<'a> {
         }
         let Some(number) = self.options.streams.iter().position(|stream| stream.alias.as_bytes() == alias)
         else {
-            let error = Error::data(format!("There is no stream '{}'.", String::from_utf8_lossy(alias)));
+            let error = Error::data(format!("There is no stream '{}'.", quoted(alias)));
             return Err(error.with_detail("Every alias in the file has to be one of the streams to convert."));
         };
         let stream = &self.options.streams[number];
@@ -158,12 +158,12 @@ impl<'a> Writer<'a> {
         for word in words(values) {
             let mut parts = word.split(|&byte| byte == b':');
             let (Some(index), Some(value), None) = (parts.next(), parts.next(), parts.next()) else {
-                return Err(Error::data(format!("'{}' is no index:value.", String::from_utf8_lossy(word))));
+                return Err(Error::data(format!("'{}' is no index:value.", quoted(word))));
             };
-            let index: i64 =
-                std::str::from_utf8(index).ok().and_then(|index| index.parse().ok()).ok_or_else(|| {
-                    Error::data(format!("'{}' has no integer for an index.", String::from_utf8_lossy(word)))
-                })?;
+            let index: i64 = std::str::from_utf8(index)
+                .ok()
+                .and_then(|index| index.parse().ok())
+                .ok_or_else(|| Error::data(format!("'{}' has no integer for an index.", quoted(word))))?;
             let Some(index) =
                 i32::try_from(index).ok().filter(|index| (0..stream.dim as i32).contains(index))
             else {
@@ -222,7 +222,7 @@ fn parse(word: &[u8]) -> Result<f64> {
     std::str::from_utf8(word)
         .ok()
         .and_then(|word| word.parse().ok())
-        .ok_or_else(|| Error::data(format!("'{}' is no number.", String::from_utf8_lossy(word))))
+        .ok_or_else(|| Error::data(format!("'{}' is no number.", quoted(word))))
 }
 
 /// White space as the script's language has it.

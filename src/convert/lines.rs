@@ -20,10 +20,10 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Begins with the first line.
+    /// Begins with the first line of a text file.
     pub fn new(file: &'a DataFile) -> Result<Lines<'a>> {
         let block = room::zeroed(BLOCK, room::FILE)?;
-        Ok(Lines { file, input: file.sequential_from(0), block, at: 0, end: 0 })
+        Ok(Lines { file, input: file.sequential_from(file.text_start()), block, at: 0, end: 0 })
     }
 
     /// Puts the next line, with its line break if it has one, in the place of `line`. Gives its number of bytes, 0 at the end.

@@ -23,6 +23,8 @@ pub struct StreamRule {
 /// file are in the order of the lines. Of two lines with one alias the later one counts, at the position of the earlier.
 pub fn parse_streams(text: &str) -> Result<Vec<StreamRule>> {
     let mut streams: Vec<StreamRule> = Vec::new();
+    let text = crate::file::text::decoded(text.as_bytes(), "streams")?;
+    let text = String::from_utf8_lossy(&text);
     for (line, number) in text.lines().zip(1..) {
         let refuse = |message: String| Error::argument(format!("Line {number} of the streams: {message}"));
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -35,7 +35,7 @@ pub fn read_header(cache: &DataFile, size: u64) -> std::result::Result<usize, Un
     if magic != MAGIC || version != VERSION || offset != HEADER as u64 {
         return Err("it has another format");
     }
-    if sequences > (size - HEADER as u64) / RECORD as u64 {
+    if sequences > size.saturating_sub(HEADER as u64) / RECORD as u64 {
         return Err("it has fewer records than it says");
     }
     Ok(sequences as usize)

@@ -19,6 +19,7 @@ mod packed;
 mod retry;
 #[cfg(test)]
 mod tests;
+pub mod text;
 #[cfg(feature = "compression")]
 mod unpacked;
 mod xxh64;
@@ -146,6 +147,8 @@ enum Source {
     /// A compressed file that was unpacked once, and the file that this has made.
     #[cfg(feature = "compression")]
     Unpacked(DataFile, File),
+    /// A text file whose text begins at `start`, or whose lines end with CR alone.
+    Text { file: DataFile, start: u64, has_returns: bool },
 }
 
 impl DataFile {
@@ -228,6 +231,7 @@ impl DataFile {
     pub fn raw(&self) -> &File {
         match &self.0.source {
             Source::Local(file) => file,
+            Source::Text { file, .. } => file.raw(),
             _ => panic!("no file of the file system"),
         }
     }
@@ -246,6 +250,7 @@ impl DataFile {
             Source::Frames(frames) => frames.packed().is_local(),
             #[cfg(feature = "compression")]
             Source::Unpacked(packed, _) => packed.is_local(),
+            Source::Text { file, .. } => file.is_local(),
         }
     }
 
@@ -254,6 +259,7 @@ impl DataFile {
         match &self.0.source {
             #[cfg(feature = "compression")]
             Source::Frames(frames) => frames.memory(),
+            Source::Text { file, .. } => file.memory(),
             _ => 0,
         }
     }
@@ -267,6 +273,9 @@ impl DataFile {
 
     /// The state in which the file was opened; of a mounted file, in which it was when its state was asked for first.
     pub fn first_state(&self) -> Result<FileState> {
+        if let Source::Text { file, .. } = &self.0.source {
+            return file.first_state();
+        }
         self.0.first.get().map_or_else(|| self.state(), |&first| Ok(first))
     }
 
@@ -285,6 +294,7 @@ impl DataFile {
             Source::Unpacked(packed, file) => {
                 Ok(FileState { size: self.metadata_of(file)?.len(), ..packed.state()? })
             }
+            Source::Text { file, .. } => file.state(),
         }
     }
 
@@ -293,11 +303,13 @@ impl DataFile {
     ///
     /// A file that another one replaced under its name is not changed: an open file goes on to be the old one.
     pub fn if_unchanged<T>(&self, result: Result<T>) -> Result<T> {
-        #[cfg(feature = "compression")]
         match &self.0.source {
+            #[cfg(feature = "compression")]
             Source::Frames(frames) => return frames.packed().if_unchanged(result),
             // What is read is this library's own file.
+            #[cfg(feature = "compression")]
             Source::Unpacked(..) => return result,
+            Source::Text { file, .. } => return file.if_unchanged(result),
             _ => {}
         }
         let Some(&first) = self.0.first.get() else { return result };
@@ -317,6 +329,7 @@ impl DataFile {
             Source::Frames(frames) => Ok(frames.size()),
             #[cfg(feature = "compression")]
             Source::Unpacked(_, file) => self.metadata_of(file).map(|metadata| metadata.len()),
+            Source::Text { file, .. } => file.size(),
         }
     }
 
@@ -329,6 +342,7 @@ impl DataFile {
             Source::Frames(frames) => return frames.packed().is_same_as(path),
             #[cfg(feature = "compression")]
             Source::Unpacked(packed, _) => return packed.is_same_as(path),
+            Source::Text { file, .. } => return file.is_same_as(path),
         };
         let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
         match (own, std::fs::metadata(path)) {
@@ -381,6 +395,15 @@ impl DataFile {
             #[cfg(feature = "compression")]
             Source::Unpacked(_, file) => {
                 self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
+            }
+            Source::Text { file, has_returns, .. } => {
+                if !has_returns {
+                    return file.read_into(offset, memory);
+                }
+                let memory = initialized(memory);
+                let count = file.read_at(offset, memory)?;
+                text::returns_to_line_breaks(&mut memory[..count]);
+                Ok(count)
             }
         }
     }
@@ -511,10 +534,7 @@ impl Read for Sequential<'_> {
                 file.read_at(buffer, self.at)
             })?,
             Source::Mounted(file) => with_retry(|| file.read_at(self.at, buffer))?,
-            #[cfg(feature = "compression")]
-            Source::Frames(_) | Source::Unpacked(..) => {
-                self.file.read_at(self.at, buffer).map_err(io::Error::other)?
-            }
+            _ => self.file.read_at(self.at, buffer).map_err(io::Error::other)?,
         };
         self.at += count as u64;
         Ok(count)

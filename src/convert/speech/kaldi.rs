@@ -4,6 +4,7 @@ use super::features::Utterance;
 use super::refuse_key;
 use crate::convert::output::Output;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 
 /// A binary archive, and perhaps its script.
@@ -67,7 +68,7 @@ impl ArchiveWriter {
         let size = i32::try_from(size).map_err(|_| {
             let message =
                 format!("An utterance has {size} frames or values, more than a Kaldi archive holds.");
-            Error::data(message).for_key(String::from_utf8_lossy(key))
+            Error::data(message).for_key(quoted(key))
         })?;
         self.bytes.push(4);
         self.bytes.extend(size.to_le_bytes());

@@ -15,6 +15,7 @@ use crate::log::Repeated;
 use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, ViewKind};
+use crate::shown::quoted;
 use crate::stream::Storage;
 use crate::{Error, Result};
 use std::collections::HashSet;
@@ -118,7 +119,7 @@ pub fn text_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) -
     let stream = check_stream(conversion)?;
     check_output(conversion)?;
     let states = states(conversion)?;
-    let file = DataFile::open(&conversion.input)?;
+    let file = DataFile::open_text(&conversion.input)?;
     let mut progress = Progress { bytes: 0, total: file.size()?, sequences: 0 };
     let mut writer = Labels::create(conversion, states.as_ref())?;
     let mut text = OneHotText::new(&file, stream)?;
@@ -176,7 +177,7 @@ fn each(
     while let Some(utterance) = utterances.next() {
         let utterance = utterance?;
         if seen.contains(&utterance.key) {
-            let key = String::from_utf8_lossy(&utterance.key);
+            let key = quoted(&utterance.key);
             repeats.warn(|| vec![format!(
                 "The utterance '{key}' at offset {} of '{path}' is left out: an earlier one has its key. Give it a key of its own.",
                 utterance.offset
@@ -225,7 +226,7 @@ impl<'a> Labels<'a> {
     fn write(&mut self, key: &[u8], classes: &[u16]) -> Result<()> {
         self.writer
             .utterance(key, classes)
-            .map_err(|cause| failure(&cause).in_file(self.input).for_key(String::from_utf8_lossy(key)))
+            .map_err(|cause| failure(&cause).in_file(self.input).for_key(quoted(key)))
     }
 
     fn commit(self) -> Result<()> {

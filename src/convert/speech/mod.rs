@@ -27,6 +27,7 @@ pub use labels::{kaldi_to_mlf, mlf_to_kaldi, mlf_to_numpy, mlf_to_text, text_to_
 
 use super::{Listener, Progress, check_different, report};
 use crate::file::DataFile;
+use crate::shown::quoted;
 use crate::{Error, Result};
 
 /// What to convert. Members that a conversion has no use for are ignored.
@@ -61,6 +62,6 @@ fn check_output(conversion: &SpeechConversion) -> Result<()> {
 
 /// An error in the key of an utterance that the output has no way to write.
 fn refuse_key(key: &[u8], format: &str, detail: &str) -> Error {
-    let key = String::from_utf8_lossy(key);
+    let key = quoted(key);
     Error::data(format!("The key '{key}' cannot be written {format}.")).with_detail(detail).for_key(key)
 }

@@ -3,6 +3,7 @@
 use crate::convert::lines::Lines;
 use crate::file::DataFile;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 
 /// Reads the sequences of a text file in one stream. Lines are divided as the script `ctf2bin.py` divides them: an id, and
@@ -22,7 +23,15 @@ pub struct OneHotText<'a> {
 impl<'a> OneHotText<'a> {
     pub fn new(file: &'a DataFile, stream: &'a str) -> Result<OneHotText<'a>> {
         let input = Lines::new(file)?;
-        Ok(OneHotText { file, stream, input, line: Vec::new(), bytes: 0, number: 0, is_pending: false })
+        Ok(OneHotText {
+            file,
+            stream,
+            input,
+            line: Vec::new(),
+            bytes: file.text_start(),
+            number: 0,
+            is_pending: false,
+        })
     }
 
     /// The next sequence: its id goes to `key`, its classes to `classes`. False at the end.
@@ -32,11 +41,7 @@ impl<'a> OneHotText<'a> {
         while self.is_pending || self.read()? {
             let start = self.bytes - self.line.len() as u64;
             let place = |error: Error| error.in_file(self.file.path()).at(start, Some(self.number));
-            let line = match self.line.strip_prefix(b"\xef\xbb\xbf") {
-                Some(line) if self.number == 1 => line,
-                _ => &self.line,
-            };
-            let line = line.trim_ascii();
+            let line = self.line.trim_ascii();
             let Some(bar) = line.iter().position(|&byte| byte == b'|') else {
                 self.is_pending = false;
                 if line.is_empty() {
@@ -64,13 +69,13 @@ impl<'a> OneHotText<'a> {
                 let mut words = item.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
                 if words.next() == Some(self.stream.as_bytes()) {
                     let class = class(words).ok_or_else(|| {
-                        let item = String::from_utf8_lossy(item.trim_ascii());
+                        let item = quoted(item.trim_ascii());
                         place(Error::data(format!("The sample '|{item}' is not one-hot.")))
                             .with_detail(
                                 "It must have one value of 1, of a class from 0 to 65535, and no others.",
                             )
                             .in_stream(self.stream)
-                            .for_key(String::from_utf8_lossy(key))
+                            .for_key(quoted(key))
                     })?;
                     room::push(classes, class, room::CONVERSION)?;
                 }

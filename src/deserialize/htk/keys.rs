@@ -3,6 +3,7 @@
 use crate::corpus::Corpus;
 use crate::memory::room;
 use crate::sequence::SequenceKey;
+use crate::shown::quoted;
 use crate::{Error, Result};
 
 /// Appends the numbers of keys. If it fails, `numbers` has those of the keys before the one at fault.
@@ -34,7 +35,7 @@ fn parse(text: &[u8]) -> Result<SequenceKey> {
     match value {
         Some(value) if digits.count() > 0 => Ok(value),
         _ => {
-            let key = String::from_utf8_lossy(text);
+            let key = quoted(text);
             let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
             let advice = "A decimal number of up to 64 bits was expected. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
                           number the utterances.";

@@ -20,6 +20,7 @@ use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::shown::quoted;
 use crate::stream::StreamInfo;
 use crate::transform::user::UserTransform;
 use crate::{Error, Result};
@@ -285,7 +286,7 @@ impl Shared {
 
     /// CNTK's error of an image that cannot be used, whatever the reason. It lies in the map file, whose line names the image.
     fn cannot_open(&self, line: u32, cause: &Error) -> Error {
-        let message = format!("Cannot open file '{}'", String::from_utf8_lossy(self.map.path(line)));
+        let message = format!("Cannot open file '{}'", quoted(self.map.path(line)));
         let error = Error::new(cause.kind(), ExceptionClass::Runtime, message);
         error.with_detail(sentence(cause.message())).with_detail(cause.detail())
     }

@@ -7,9 +7,9 @@ use crate::error::ExceptionClass;
 use crate::file::DataFile;
 use crate::memory::room;
 use crate::sequence::SequenceKey;
+use crate::shown::quoted;
 use crate::{Error, ErrorKind, Result};
 use memchr::memchr;
-use std::ffi::OsStr;
 
 /// A map file: its text, and where each line has its path.
 pub(super) struct Map {
@@ -34,7 +34,7 @@ struct Line {
 impl Map {
     /// Reads a map file. Every line must be good: mistakes are found here, not when an image is needed (CNTK 2.7).
     pub fn read(file: &str, label_dim: u32, corpus: &Corpus) -> Result<Map> {
-        let opened = DataFile::open_shown(OsStr::new(file), file, |cause| {
+        let opened = DataFile::open_text_or(file, |cause| {
             Error::io("Error opening file", file, cause)
                 .reworded(format!("Could not open {file} for reading."))
         })?;
@@ -44,11 +44,10 @@ impl Map {
             Error::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
                 .with_detail("It is kept as a whole: check the path, or divide it among several readers.")
         };
-        let mut text = Vec::new();
-        let bytes = usize::try_from(size).map_err(|_| too_large().in_file(file))?;
-        text.try_reserve_exact(bytes).map_err(|_| too_large().in_file(file))?;
-        text.resize(bytes, 0);
-        opened.if_unchanged(opened.read_exact_at(0, &mut text))?;
+        let text = opened.read_text(room::FILE).map_err(|error| match error.kind() {
+            ErrorKind::Memory => too_large().in_file(file),
+            _ => error,
+        })?;
         Map::of_text(file, text, label_dim, corpus).map_err(|error| error.in_file(file))
     }
 
@@ -90,7 +89,7 @@ impl Map {
         };
         let CNumber::Value(class) = unsigned(label) else { return Err(label_error()) };
         let class = u32::try_from(class).ok().filter(|&class| class < label_dim).ok_or_else(|| {
-            let path = String::from_utf8_lossy(path);
+            let path = quoted(path);
             let message = format!(
                 "Image '{path}' has invalid class id '{class}'. It is exceeding the label dimension of '{label_dim}'. \
                  Line {number} in file {file}."
@@ -156,8 +155,8 @@ fn found(text: &[u8]) -> String {
     if text.is_empty() {
         return "It is empty.".to_owned();
     }
-    let shown = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
-    format!("Found '{}{}'.", shown.trim_end_matches('\r'), if text.len() > MOST { "..." } else { "" })
+    let shown = quoted(text[..text.len().min(MOST)].trim_ascii_end());
+    format!("Found '{shown}{}'.", if text.len() > MOST { "..." } else { "" })
 }
 
 /// The columns of a line.
@@ -224,7 +223,7 @@ impl<'a> Keys<'a> {
             Some(CNumber::Value(number)) => number,
             Some(CNumber::TooLarge) => u64::MAX,
             Some(CNumber::None) => {
-                let key = String::from_utf8_lossy(key.unwrap_or_default());
+                let key = quoted(key.unwrap_or_default());
                 let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
                 let advice = "A key must begin with a decimal number. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
                               number the images.";

@@ -3,6 +3,7 @@
 use super::map::Map;
 use super::paths;
 use crate::error::ExceptionClass;
+use crate::shown::quoted;
 use crate::{Error, Result};
 
 /// What unpacking would need.
@@ -27,8 +28,7 @@ impl Members {
             path.clear();
             map.expand_path(line, &mut path);
             if let Some((archive, _)) = paths::split_member(&path) {
-                let message =
-                    format!("Failed to open {}: it is a zip file.", String::from_utf8_lossy(archive));
+                let message = format!("Failed to open {}: it is a zip file.", quoted(archive));
                 let detail = "The library was built without zip files; build it with the feature 'images', or unpack the zip file.";
                 let error = Error::config(ExceptionClass::Runtime, message).with_detail(detail);
                 return Err(error.in_file(map.file()).in_line(u64::from(line) + 1));

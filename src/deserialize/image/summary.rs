@@ -4,6 +4,7 @@ use super::map::Columns;
 use super::number::{CNumber, unsigned};
 use super::zip;
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::{Error, Result};
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,17 +19,9 @@ pub(crate) struct MapSummary {
 
 /// Looks at all lines of a map file. What is wrong with them is found when the map is read.
 pub(crate) fn summary_of_map(path: &str) -> Result<MapSummary> {
-    let file = DataFile::open(path)?;
-    let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
-    let mut text = Vec::new();
-    if text.try_reserve_exact(size).is_err() {
-        let message = format!("There is no memory for the map file, which has {size} bytes.");
-        return Err(Error::data(message).in_file(path));
-    }
-    text.resize(size, 0);
-    let count = file.read_at(0, &mut text)?;
+    let text = DataFile::open_text(path)?.read_text(room::FILE)?;
     let mut summary = MapSummary { classes: 1, has_text_keys: false };
-    for columns in text[..count].split(|&byte| byte == b'\n').filter_map(Columns::of) {
+    for columns in text.split(|&byte| byte == b'\n').filter_map(Columns::of) {
         if let CNumber::Value(class) = unsigned(columns.label)
             && class < i32::MAX as u64
         {

@@ -9,6 +9,7 @@ use crate::file::DataFile;
 use crate::limits::BEST_RATIO;
 use crate::log::{Level, Logger};
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
@@ -115,7 +116,7 @@ impl Members {
                     }
                     None => {
                         lacking += 1;
-                        let name = String::from_utf8_lossy(&name);
+                        let name = quoted(&name);
                         let message = format!("Sequence {name} is not found in container {}.", file.path());
                         if lacking <= MOST_LOGGED {
                             Logger::log_always(Level::Error, &message);

@@ -10,6 +10,7 @@
 //! | vector of `int32` | `4` count, and for each number `4` and the number |
 
 use super::compressed::{self, Compression};
+use crate::shown::quoted;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use std::ops::Range;
@@ -165,7 +166,7 @@ impl Rest<'_> {
 
 fn unknown(bytes: &[u8]) -> Error {
     let end = bytes.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(bytes.len());
-    let found = String::from_utf8_lossy(&bytes[..end]);
+    let found = quoted(&bytes[..end]);
     Error::data(format!("An object of a kind that cannot be read was found: '{found}'.")).with_detail(
         "Matrices and vectors of float or double (FM, DM, FV, DV), compressed matrices (CM, CM2, CM3) and vectors of int32 \
          can be read: write the data as one of these.",

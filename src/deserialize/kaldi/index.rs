@@ -11,6 +11,7 @@ use crate::error::ExceptionClass;
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::shown::quoted;
 use crate::stream::Storage;
 use crate::{Error, ErrorKind, Result};
 use std::ops::Range;
@@ -171,7 +172,7 @@ impl<'a> Utterances<'a> {
     fn add(&mut self, texts: &'a [u8], files: &Files, found: &Found) -> Result<()> {
         let key = &texts[found.key.clone()];
         let place = |error: Error| {
-            let error = error.for_key(String::from_utf8_lossy(key));
+            let error = error.for_key(quoted(key));
             match found.line {
                 Some(line) => {
                     let (path, offset) = (files.path(found.file), found.object.bytes.start);
@@ -184,7 +185,7 @@ impl<'a> Utterances<'a> {
         let (first, count) = self.rows(found).map_err(place)?;
         if count == 0 {
             if self.empty == 0 {
-                self.first_empty = String::from_utf8_lossy(key).into_owned();
+                self.first_empty = quoted(key).into_owned();
             }
             self.empty += 1;
             return Ok(());
@@ -251,7 +252,7 @@ impl<'a> Utterances<'a> {
             return Err(Error::data(message).with_detail(detail).in_stream(&options.stream));
         }
         if options.expand && count != 1 {
-            let key = String::from_utf8_lossy(key);
+            let key = quoted(key);
             let message = format!(
                 "Expanded stream should only contain sequences of length 1, utterance '{key}' has {count}"
             );
@@ -268,7 +269,7 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
         for text in texts {
             let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
             let number = number.ok_or_else(|| {
-                let key = String::from_utf8_lossy(text);
+                let key = quoted(text);
                 let message = format!("Invalid numeric sequence id '{key}'");
                 let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
                 error
@@ -286,7 +287,7 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
     match texts.get(keys.len()) {
         None => Ok(()),
         Some(text) => {
-            let key = String::from_utf8_lossy(text);
+            let key = quoted(text);
             let detail =
                 "At most 4294967295 different keys are possible: divide the data among several readers.";
             Err(Error::data("A key cannot be numbered: there are too many keys.")

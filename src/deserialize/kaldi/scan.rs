@@ -4,9 +4,11 @@ use super::files::{Files, Paths};
 use super::header::{self, Kind, Object};
 use super::{script, text};
 use crate::cancel::carried;
+use crate::file::text::{MARK, other_encoding, wrong_encoding};
 use crate::file::{Confinement, DataFile};
 use crate::limits::LONGEST_KALDI_KEY;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use rayon::prelude::*;
 
@@ -54,19 +56,18 @@ impl Scan {
 
 /// Reads a script, and the header of each object that it names. Runs on a thread of the pool, whose threads share the work.
 pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<Scan> {
-    let file = DataFile::open(path)?;
-    let size = file.size()?;
+    let file = DataFile::open_text(path)?;
     // So that numbers of lines, keys and files fit 32 bits.
-    let length = usize::try_from(size).ok().filter(|&size| size < u32::MAX as usize).ok_or_else(|| {
+    if file.size()? >= u64::from(u32::MAX) {
         let detail = "Divide it among several deserializers.";
-        Error::data("A script file of 4 GB or more cannot be read.").with_detail(detail).in_file(path)
-    })?;
-    let mut texts = room::zeroed(length, room::FILE)?;
-    file.if_unchanged(file.read_exact_at(0, &mut texts))?;
+        let message = "A script file of 4 GB or more cannot be read.";
+        return Err(Error::data(message).with_detail(detail).in_file(path));
+    }
+    let texts = file.read_text(room::FILE)?;
     let bounds = confinement.bounds_of(path)?;
     let mut paths = Paths::default();
     let mut lines = Vec::new();
-    let (mut at, mut checked) = (0, 0);
+    let (mut at, mut checked) = (file.text_start() as usize, 0);
     for (number, line) in (1..).zip(texts.split(|&byte| byte == b'\n')) {
         let here = at;
         at += line.len() + 1;
@@ -87,7 +88,7 @@ pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<S
         let mut found = room::with_capacity(part.len(), room::INDEX)?;
         for (number, file, line) in part {
             let object = object(&files, *file, line.offset, integers, &mut open).map_err(|error| {
-                let (key, number) = (String::from_utf8_lossy(line.key), *number);
+                let (key, number) = (quoted(line.key), *number);
                 error.for_key(key).with_detail(format!("Line {number} of '{path}' names this object."))
             })?;
             let start = line.key.as_ptr().addr() - texts.as_ptr().addr();
@@ -126,14 +127,14 @@ pub fn archive(path: &str, integers: bool) -> Result<Scan> {
     let file = DataFile::open(path)?;
     let mut window = Window::new(file.clone())?;
     let (mut texts, mut found) = (Vec::new(), Vec::new());
-    let mut at = 0;
+    let mut at = window.start(0)?;
     while let Some((start, end)) = window.key(at).map_err(|error| error.in_file(path))? {
         let first = texts.len();
         room::extend(&mut texts, window.bytes(start, (end - start) as usize)?, room::KEYS)?;
         // Objects follow a single blank; in a text there may be more.
         let object = window
             .object(end + 1, integers)
-            .map_err(|error| error.in_file(path).for_key(String::from_utf8_lossy(&texts[first..])))?;
+            .map_err(|error| error.in_file(path).for_key(quoted(&texts[first..])))?;
         at = object.bytes.end;
         let one = Found { key: first..texts.len(), file: 0, object, rows: None, line: None };
         room::push(&mut found, one, room::INDEX)?;
@@ -174,6 +175,19 @@ impl Window {
         }
         let skipped = (at - self.start.min(at)) as usize;
         Ok(self.bytes.get(skipped..skipped + count).unwrap_or_default())
+    }
+
+    /// Where the first object is: at `at`, or after the byte order mark that a text begins with.
+    fn start(&mut self, at: u64) -> Result<u64> {
+        if at > 0 {
+            return Ok(at);
+        }
+        let head = self.bytes(0, MARK.len() + 1)?;
+        let (encoding, has_mark) = (other_encoding(head), head.starts_with(MARK));
+        match encoding {
+            Some(encoding) => Err(wrong_encoding(encoding, self.file.path())),
+            None => Ok(if has_mark { MARK.len() as u64 } else { 0 }),
+        }
     }
 
     /// Where the first byte is, from `at` on, of which `is_end` holds; `None` if there is none up to the end of the file. Fails if
@@ -217,7 +231,7 @@ impl Window {
 
     /// The object that begins at `at`.
     fn object(&mut self, at: u64, integers: bool) -> Result<Object> {
-        let size = self.size;
+        let (at, size) = (self.start(at)?, self.size);
         let bytes = self.bytes(at, header::LONGEST)?;
         let object = if header::is_binary(bytes) {
             header::read(bytes, at)?
@@ -242,9 +256,10 @@ impl Window {
 
     fn text(&mut self, at: u64, integers: bool) -> Result<Object> {
         // The blank after a key may be the end of the line already: a vector of no integers.
-        let at = if integers && at > 0 && self.bytes(at - 1, 1)? == b"\n" { at - 1 } else { at };
+        let at =
+            if integers && at > 0 && matches!(self.bytes(at - 1, 1)?, b"\n" | b"\r") { at - 1 } else { at };
         let end = if integers {
-            self.find(at, u64::MAX, |byte| byte == b'\n')?.unwrap_or(self.size)
+            self.find(at, u64::MAX, |byte| matches!(byte, b'\n' | b'\r'))?.unwrap_or(self.size)
         } else {
             let start = self.find(at, LONGEST_KALDI_KEY as u64, |byte| !byte.is_ascii_whitespace())?;
             let opens = start.map(|start| self.bytes(start, 1).map(|bytes| bytes == b"["));

@@ -1,6 +1,7 @@
 //! Objects of text archives: `[ 1 2 3 ]` with a row on each line, or integers up to the end of the line.
 
 use super::header::{Kind, Object};
+use crate::shown::quoted;
 use crate::{Error, Result};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -79,7 +80,7 @@ fn rows(bytes: &[u8]) -> Result<impl Iterator<Item = &[u8]>> {
         Error::data("The text of a matrix or vector does not begin with '[' and end with ']'.")
             .with_detail("Vectors of integers are streams of the sparse format.")
     })?;
-    let is_end = |&byte: &u8| byte == b'\n' || byte == b';';
+    let is_end = |&byte: &u8| matches!(byte, b'\n' | b'\r' | b';');
     Ok(inner.split(is_end).map(<[u8]>::trim_ascii).filter(|row| !row.is_empty()))
 }
 
@@ -89,9 +90,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 fn number<T: FromStr>(word: &[u8]) -> Result<T> {
     let number = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
-    number.ok_or_else(|| {
-        Error::data(format!("'{}' is not a number.", String::from_utf8_lossy(word))).with_detail(DAMAGED)
-    })
+    number.ok_or_else(|| Error::data(format!("'{}' is not a number.", quoted(word))).with_detail(DAMAGED))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod xml;
 mod yaml;
 
+use crate::file::text::decoded;
 use crate::file::with_retry;
 use crate::limits::{LARGEST_MEAN_FILE, MOST_STORAGE_NODES};
 use crate::memory::room;
@@ -51,8 +52,9 @@ pub(super) struct Matrix {
 /// Reads a file.
 pub(super) fn read(file: &str) -> Result<Storage> {
     let bytes = load(file)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let text = decoded(&bytes, file)?;
+    let text = String::from_utf8_lossy(&text);
+    let text = text.trim_start();
     let nodes = if text.starts_with("%YAML") { yaml::parse(text) } else { xml::parse(text) };
     let nodes = nodes.map_err(|fault| fault.into_error(file))?;
     Ok(Storage { file: file.to_owned(), nodes })

@@ -3,6 +3,7 @@
 use super::paths::PathPool;
 use crate::file::DataFile;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use memchr::{memchr, memmem, memrchr, memrchr2};
 use std::borrow::Cow;
@@ -105,7 +106,9 @@ impl Script {
                 utterances_before: script.utterances.len(),
             });
             let mut place = Place { file: path, start: 0, first_line: lines, lines };
-            read_blocks(path, |block| script.read_lines(block, &mut place, rules))?;
+            let file = open(path)?;
+            place.start = file.text_start();
+            file.if_unchanged(read_blocks(&file, |block| script.read_lines(block, &mut place, rules)))?;
             lines = place.lines;
         }
         Ok(script)
@@ -129,7 +132,7 @@ impl Script {
             let frames = parsed.end.wrapping_sub(parsed.start).wrapping_add(1);
             let key = parsed.key;
             if rules.expand && frames != 1 {
-                let key = String::from_utf8_lossy(key);
+                let key = quoted(key);
                 let message = format!(
                     "Expanded stream should only contain sequences of length 1, utterance '{key}' has {frames}"
                 );
@@ -185,18 +188,18 @@ struct Place<'a> {
 /// Bytes of a script file that are read at once: few enough to stay in a core's cache until they are parsed.
 const BLOCK: usize = 256 << 10;
 
-/// Reads a script file in blocks that end where a line does.
-fn read_blocks(path: &str, with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let file = DataFile::open_or(path, |cause| {
+/// Opens a script file, with CNTK's words if that fails.
+fn open(path: &str) -> Result<DataFile> {
+    DataFile::open_text_or(path, |cause| {
         let error = Error::io("Error opening file", path, cause);
         error.reworded(format!("Failed to open input file: {path}"))
-    })?;
-    file.if_unchanged(read_blocks_of(&file, with))
+    })
 }
 
-fn read_blocks_of(file: &DataFile, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+/// Reads a script file in blocks that end where a line does.
+fn read_blocks(file: &DataFile, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     // Bytes of `block` that begin a line whose end has not been read.
-    let (mut block, mut kept, mut offset) = (room::zeroed(BLOCK, room::FILE)?, 0, 0);
+    let (mut block, mut kept, mut offset) = (room::zeroed(BLOCK, room::FILE)?, 0, file.text_start());
     loop {
         let count = file.read_at(offset, &mut block[kept..])?;
         let filled = kept + count;
@@ -317,11 +320,11 @@ impl<'a> Line<'a> {
 const EXPECTED: &str = "Expected is 'key=path[first,last]' with the numbers of the first and the last frame.";
 
 fn found(line: &[u8]) -> Cow<'_, str> {
-    Cow::Owned(format!("The line is '{}'.", String::from_utf8_lossy(line)))
+    Cow::Owned(format!("The line is '{}'.", quoted(line)))
 }
 
 fn malformed(line: &[u8]) -> Error {
-    let line = String::from_utf8_lossy(line);
+    let line = quoted(line);
     Error::data(format!("parsedpath: malformed path '{line}'")).with_detail(EXPECTED)
 }
 

@@ -12,6 +12,7 @@ use crate::file::Confinement;
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::shown::quoted;
 use crate::{Error, Result};
 use rayon::slice::ParallelSliceMut;
 use std::fmt::Write as _;
@@ -319,7 +320,7 @@ impl Duplicates {
             for group in groups {
                 lines.push((Level::Info, format!("ID '{}':", group[0].0)));
                 for entry in &group[1..] {
-                    let key = String::from_utf8_lossy(script.key(entry.1 as usize));
+                    let key = quoted(script.key(entry.1 as usize));
                     lines.push((Level::Info, format!("Key '{key}'")));
                 }
             }
@@ -337,7 +338,7 @@ impl Duplicates {
             let _ = write!(
                 line,
                 " The key '{}' is in {} and in {}: give each utterance a key of its own.",
-                String::from_utf8_lossy(script.key(first.1 as usize)),
+                quoted(script.key(first.1 as usize)),
                 place(first.1),
                 place(second.1)
             );

@@ -11,6 +11,7 @@ use crate::file::{Bounds, Confinement, DataFile, FileState};
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::SequenceKey;
+use crate::shown::quoted;
 use crate::{Error, ErrorKind, Result};
 use memchr::memchr;
 use std::sync::Arc;
@@ -75,14 +76,14 @@ impl Contents {
     }
 
     /// Adds the lattices of a table of contents.
-    fn add(&mut self, table: &str, text: &[u8], corpus: &Corpus, bounds: &Bounds<'_>) -> Result<()> {
+    fn add(&mut self, table: &str, text: &Text, corpus: &Corpus, bounds: &Bounds<'_>) -> Result<()> {
         let first_run = self.runs.len();
         let first = self.keys.len();
         let mut entries = Vec::new();
         for (at, number, line) in lines(text).filter(|(.., line)| !line.is_empty()) {
             let error = |error: Error| error.in_file(table).at(at, Some(number));
             let malformed = || {
-                let message = format!("The lattice TOC line is malformed: {}", String::from_utf8_lossy(line));
+                let message = format!("The lattice TOC line is malformed: {}", quoted(line));
                 let detail = "A line has the form key=path[offset], with an offset in bytes.";
                 error(Error::data(message).with_detail(detail))
             };
@@ -121,7 +122,7 @@ impl Contents {
             let next = entries.get(number + 1);
             let size = self.size_of(entry, next, self.keys[first + number]);
             let (at, line) = entry.at;
-            let key = String::from_utf8_lossy(entry.key);
+            let key = quoted(entry.key);
             let size = size.map_err(|error| error.in_file(table).at(at, Some(line)).for_key(key))?;
             room::push(&mut self.offsets, entry.offset, room::INDEX)?;
             room::push(&mut self.sizes, size, room::INDEX)?;
@@ -137,7 +138,7 @@ impl Contents {
         // just below 2^64 and ends just above 0 it does not, though no file has its bytes; here that is the same error.
         let size = end.checked_sub(entry.offset).unwrap_or(u64::MAX);
         if size >= TOO_LARGE {
-            let next = next.map_or("last_sequence".into(), |next| String::from_utf8_lossy(next.key));
+            let next = next.map_or("last_sequence".into(), |next| quoted(next.key));
             let message = format!(
                 "ERROR: Lattice with the next key '{next}' inside the TOC file '{}' is larger than 50MB",
                 run.path
@@ -179,21 +180,24 @@ fn not_open(path: &str) -> Error {
 }
 
 /// The content of a text file; `refuse` words the error of one that cannot be opened.
-fn read_whole(path: &str, refuse: impl FnOnce(Error) -> Error) -> Result<Vec<u8>> {
-    let file = DataFile::open_or(path, |cause| refuse(Error::io("Error opening file", path, cause)))?;
-    let mut text = room::zeroed(usize::try_from(file.size()?).unwrap_or(usize::MAX), room::FILE)?;
-    let count = file.if_unchanged(file.read_at(0, &mut text))?;
-    text.truncate(count);
-    Ok(text)
+fn read_whole(path: &str, refuse: impl FnOnce(Error) -> Error) -> Result<Text> {
+    let file = DataFile::open_text_or(path, |cause| refuse(Error::io("Error opening file", path, cause)))?;
+    Ok(Text { bytes: file.read_text(room::FILE)?, start: file.text_start() })
+}
+
+/// A text, and where it begins in its file.
+struct Text {
+    bytes: Vec<u8>,
+    start: u64,
 }
 
 /// The lines of a text, each with its offset and its number from 1.
-fn lines(text: &[u8]) -> impl Iterator<Item = (u64, u64, &[u8])> {
+fn lines(text: &Text) -> impl Iterator<Item = (u64, u64, &[u8])> {
     let mut at = 0;
     (1..).map_while(move |number| {
-        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        let rest = text.bytes.get(at..).filter(|rest| !rest.is_empty())?;
         let end = memchr(b'\n', rest).unwrap_or(rest.len());
-        let offset = at as u64;
+        let offset = text.start + at as u64;
         at += end + 1;
         Some((offset, number, &rest[..end]))
     })

@@ -7,6 +7,7 @@ use super::parse::Failure;
 use crate::file::DataFile;
 use crate::limits::LONGEST_BINARY_KEY;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use byteorder::{ByteOrder, LE};
 
@@ -89,7 +90,7 @@ pub(super) fn index(
 
 fn long_key(window: &mut Window<'_>, offset: u64, length: u16) -> Error {
     let key = match window.get(offset + 2, length.into()) {
-        Ok(key) => String::from_utf8_lossy(key).into_owned(),
+        Ok(key) => quoted(key).into_owned(),
         Err(error) => return error,
     };
     let message = format!("Utterance label length is greater than limit {length}: {key}");

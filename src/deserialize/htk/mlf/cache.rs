@@ -144,7 +144,7 @@ fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refu
         }
         Ok(())
     };
-    let mut end = 0;
+    let mut end = file.file.text_start();
     for entry in entries {
         if entry.frames == 0 || entry.size == 0 {
             return Err(Refusal::Unfit("it has an utterance without frames"));

@@ -17,7 +17,7 @@ const BLOCK: usize = 4 << 20;
 pub(crate) fn state_names(file: &DataFile) -> Result<Option<Vec<String>>> {
     let mut names = BTreeSet::new();
     let mut block = room::zeroed(BLOCK, room::FILE)?;
-    let (mut at, mut is_first) = (0, true);
+    let (mut at, mut is_first) = (file.text_start(), true);
     loop {
         let count = file.read_at(at, &mut block)?;
         if count == 0 {

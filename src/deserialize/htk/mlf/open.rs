@@ -13,6 +13,7 @@ use crate::deserialize::htk::keys::number_all;
 use crate::file::DataFile;
 use crate::log::Repeated;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -38,7 +39,7 @@ pub(crate) fn scan_ahead(options: &MlfOptions) -> Option<ScannedAhead> {
         return None;
     }
     let path = options.files.first()?;
-    let data = open_file(path).ok()?;
+    let data = open_text(path).ok()?;
     let file = TextFile { file: &data, size: data.size().ok()?, columns: Columns::of(options) };
     file.check_header().ok()?;
     let pieces = file.pieces().ok()?;
@@ -60,7 +61,7 @@ pub(super) fn open(
     let mut builder = Builder::new(options.chunk_size);
     let mut files = Vec::new();
     for (number, path) in (0..).zip(&options.files) {
-        let data = open_file(path)?;
+        let data = if options.binary { open_file(path)? } else { open_text(path)? };
         builder.start_file(number);
         let version = if options.binary {
             let version = binary::read_version(&data)?;
@@ -84,6 +85,11 @@ pub(super) fn open_file(path: &str) -> Result<DataFile> {
         let error = Error::io("Opening failed for", path, cause);
         error.reworded(format!("Input file '{path}' is not open."))
     })
+}
+
+/// [`open_file`] for a text.
+pub(super) fn open_text(path: &str) -> Result<DataFile> {
+    open_file(path)?.into_text()
 }
 
 fn add_text(
@@ -160,7 +166,7 @@ fn add_piece(
             Event::Skipped { key, offset } => {
                 // CNTK prints the key with the number 0 if there is none.
                 let (key, reason) = match key {
-                    Some(key) => (String::from_utf8_lossy(key).into_owned(), "it has no ranges of frames"),
+                    Some(key) => (quoted(key).into_owned(), "it has no ranges of frames"),
                     None => (corpus.text_of(0), "its key line is not a name in quotes"),
                 };
                 skipped.warn(|| vec![format!(
@@ -171,7 +177,7 @@ fn add_piece(
             Event::Failed { flaw, key, line, after } => {
                 let error = Error::data(flaw.message(*after)).with_detail(flaw.advice());
                 let error = error.in_file(path).at(*line, data.line_at(*line));
-                failure = Some(error.for_key(String::from_utf8_lossy(key)));
+                failure = Some(error.for_key(quoted(key)));
             }
         }
     }

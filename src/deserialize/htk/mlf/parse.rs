@@ -3,6 +3,7 @@
 use super::ranges::{self, Columns, Flaw, FrameRange};
 use super::scan::key_in_quotes;
 use super::states::StateList;
+use crate::shown::quoted;
 
 /// What an utterance is read with.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +46,7 @@ impl Invalid {
             }
             Invalid::First => format!("Invalid first frame in utterance '{key}'"),
             Invalid::KeyLine(line) => {
-                let line = String::from_utf8_lossy(line);
+                let line = quoted(line);
                 format!("skipping sequence entry '{line}' due to it being too short or not quoted")
             }
             Invalid::Length => {

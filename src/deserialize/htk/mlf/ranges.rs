@@ -7,6 +7,7 @@
 use super::states::StateList;
 use crate::config::options::MlfOptions;
 use crate::digits::up_to_eight;
+use crate::shown::quoted;
 use std::borrow::Cow;
 
 /// Units of 100 ns in a frame.
@@ -87,7 +88,7 @@ impl Flaw {
             Flaw::TooLarge => "not enough bits for one of the frame range values.".into(),
             Flaw::NotFourColumns => "CNTK supports 4-column format frame range or state list table.".into(),
             Flaw::UnknownState(name) => {
-                let name = String::from_utf8_lossy(name);
+                let name = quoted(name);
                 format!("frame range state '{name}' is not found in the statelist").into()
             }
             Flaw::NoClass => "cannot parse class id of the frame range".into(),

@@ -9,6 +9,7 @@ use crate::cancel::carried;
 use crate::file::DataFile;
 use crate::limits::LARGEST_UTTERANCE;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use memchr::memmem::Finder;
 use rayon::prelude::*;
@@ -91,7 +92,7 @@ impl TextFile<'_> {
         if line == HEADER {
             return Ok(());
         }
-        let found = String::from_utf8_lossy(line);
+        let found = quoted(line);
         let detail = format!(
             "The first line must be '#!MLF!#' and nothing else; it begins with '{found}'. Check that this is a file of labels."
         );
@@ -102,7 +103,7 @@ impl TextFile<'_> {
     /// Where the first line that is not empty begins; a file may have none.
     fn first_text(&self) -> Result<Option<u64>> {
         let mut head = vec![0; FIRST_LOOK];
-        let mut at = 0;
+        let mut at = self.file.text_start();
         loop {
             let count = self.file.read_at(at, &mut head)?;
             if let Some(text) = head[..count].iter().position(|byte| !matches!(byte, b'\n' | b'\r')) {
@@ -130,7 +131,7 @@ impl TextFile<'_> {
         let begins = begins.collect::<Result<Vec<Option<u64>>>>()?;
         let mut ends = room::collect(begins.into_iter().flatten().chain([self.size]), room::INDEX)?;
         ends.dedup();
-        let mut start = 0;
+        let mut start = self.file.text_start();
         let pieces = ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end);
         let pieces = room::collect(pieces.filter(|piece| !piece.is_empty()), room::INDEX)?;
         match pieces.iter().find(|piece| piece.end - piece.start > LARGEST_UTTERANCE) {

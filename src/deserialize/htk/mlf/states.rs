@@ -3,6 +3,7 @@
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
 use crate::memory::room::{self, Use};
+use crate::shown::quoted;
 use crate::{Error, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
@@ -38,7 +39,7 @@ impl StateList {
     ///
     /// CNTK 2.7 loses the last state if no line break follows it. Here it counts.
     pub fn read(path: &str) -> Result<StateList> {
-        let file = DataFile::open_or(path, |cause| {
+        let file = DataFile::open_text_or(path, |cause| {
             let error = Error::io("Error opening file", path, cause);
             let reason = error.message().rsplit_once("': ").map_or("", |(_, reason)| reason);
             let message = format!("error opening file '{path}': {}", reason.trim_end_matches('.'));
@@ -50,16 +51,15 @@ impl StateList {
             let detail = "Expected is one name of a state in each line: check the path.";
             return Err(Error::data(message).with_detail(detail).in_file(path));
         }
-        let mut text = room::zeroed(size as usize, room::FILE)?;
-        let read = file.read_at(0, &mut text)?;
-        text.truncate(read);
+        let text = file.read_text(room::FILE)?;
+        let start = file.text_start();
         let list = Self::from_text(text)?.map_err(|(name, offset)| {
             let message = format!(
                 "Deduplicate two states with the same name '{}' from the state table '{path}'.",
-                String::from_utf8_lossy(&name)
+                quoted(&name)
             );
             let detail = "The number of its line is the class of a state, so each name has one line: remove the second.";
-            Error::data(message).with_detail(detail).in_file(path).at(offset, file.line_at(offset))
+            Error::data(message).with_detail(detail).in_file(path).at(start + offset, file.line_at(start + offset))
         })?;
         let line = format!("Total ({}) state names in state list '{path}'", list.len());
         Logger::log_always(Level::Info, &line);

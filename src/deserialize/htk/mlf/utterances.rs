@@ -2,7 +2,7 @@
 
 use super::binary::{self, Version};
 use super::index::{Entry, LONGEST};
-use super::open::open_file;
+use super::open::{open_file, open_text};
 use super::parse::{self, Rules, Target};
 use super::ranges::{self, Columns};
 use super::scan::{self, EndFinder, TextFile};
@@ -11,6 +11,7 @@ use super::{LARGEST_DIM, chunk};
 use crate::file::DataFile;
 use crate::log::Repeated;
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -35,7 +36,7 @@ pub(crate) fn utterances<'a>(
     is_binary: bool,
     states: Option<&'a StateList>,
 ) -> Result<Utterances<'a>> {
-    let file = open_file(path)?;
+    let file = if is_binary { open_file(path)? } else { open_text(path)? };
     let source = if is_binary {
         let version = binary::read_version(&file)?;
         let mut places = VecDeque::new();
@@ -143,7 +144,7 @@ impl Utterances<'_> {
                     (key, entry, result, classes)
                 }
             };
-            let text = String::from_utf8_lossy(&key);
+            let text = quoted(&key);
             match result {
                 Ok(Ok(())) if entry.frames <= LONGEST => {
                     return Ok(Some(UtteranceLabels { key, classes, offset: entry.offset }));

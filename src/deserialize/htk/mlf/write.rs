@@ -3,6 +3,7 @@
 use super::ranges::FRAME;
 use super::scan::HEADER;
 use super::states::StateList;
+use crate::shown::quoted;
 use std::io::{self, Write};
 
 /// Writes a label file as text: for each run of equal classes one line, with times in units of 100 ns at 10 ms a frame.
@@ -26,7 +27,7 @@ impl<'a, W: Write> MlfWriter<'a, W> {
     /// be another one when it is read, or if a class is not in the list of states.
     pub(crate) fn utterance(&mut self, key: &[u8], classes: &[u16]) -> io::Result<()> {
         let refuse = |reason: &str| {
-            let key = String::from_utf8_lossy(key);
+            let key = quoted(key);
             Err(io::Error::new(io::ErrorKind::InvalidInput, format!("Utterance '{key}' {reason}.")))
         };
         if classes.is_empty() {

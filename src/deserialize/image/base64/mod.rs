@@ -62,7 +62,7 @@ impl Base64Images {
         corpus: &Arc<Corpus>,
     ) -> Result<Base64Images> {
         let path = &options.file;
-        let file = DataFile::open(path)?;
+        let file = DataFile::open_text(path)?;
         let has_keys = begins_with_key(&file).map_err(|error| error.in_file(path))?;
         let index_options = IndexOptions {
             main_stream: None,

@@ -4,6 +4,7 @@ use super::IndexOptions;
 use super::number::{Digits, step};
 use super::source::Source;
 use crate::corpus::Corpus;
+use crate::file::text::{MARK, other_encoding, wrong_encoding};
 use crate::recognize::FileFormat;
 use crate::{Error, Result};
 
@@ -26,9 +27,6 @@ pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// UTF-8's byte order mark; CNTK skips as much of it as there is.
-const MARK: &[u8] = b"\xef\xbb\xbf";
-
 impl Start {
     /// Reads the start of a file. Fails if no sequence can begin there.
     pub fn read(source: &Source<'_>, options: &IndexOptions, corpus: &Corpus) -> Result<Start> {
@@ -42,9 +40,13 @@ impl Start {
             .with_detail(FileFormat::Utf16.advice())
             .at(0, Some(1)));
         }
+        if let Some(encoding) = other_encoding(bytes.fill()?) {
+            return Err(wrong_encoding(encoding, source.file.path()));
+        }
         if source.size() == 0 {
             return Err(Error::data("Input file is empty").with_detail("Lines of samples were expected."));
         }
+        // CNTK skips as much of the mark as there is.
         for &byte in MARK {
             if bytes.peek()? == Some(byte) {
                 bytes.advance(1);
