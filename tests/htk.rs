@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 /// Runs of CNTK's Python programs.
 #[test]
 fn python() {
-    group("python", 21);
+    group("python", 22);
 }
 
 /// Runs of CNTK's native interface, with old-style sections too.

@@ -430,7 +430,8 @@ mod tests {
         }
         for line in ["a=b[0]", "a=b[", "a=b[0,4] ", "a=b[0,4]]", "a=b[0,4]\t\r"] {
             let error = Line::parse(line.as_bytes()).expect_err("malformed");
-            assert_eq!(error.message(), format!("parsedpath: malformed path '{line}'"));
+            let shown = quoted(line.as_bytes());
+            assert_eq!(error.message(), format!("parsedpath: malformed path '{shown}'"));
         }
     }
 

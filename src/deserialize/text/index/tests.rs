@@ -75,13 +75,16 @@ fn starts_of_files() {
         message(b"\xff\xfe1\0"),
         "Found a UTF-16 BOM at the beginning of the input file (f). UTF-16 encoding is currently not supported."
     );
+    assert_eq!(
+        message(b"\xfe\xff\01"),
+        "The text file 'f' is encoded in UTF-16BE, as its byte order mark says."
+    );
     let no_id = [
         (&b"\xef\xbb\xbf\xef\xbb\xbf"[..], 3),
         (b"10", 0),
         (b" \n10", 2),
         (b"\x85 |x 1\n", 0),
         (b"-1 |x", 0),
-        (b"\xfe\xff\0", 0),
         (b"\0", 0),
         (b"# comment\n|x 1\n", 0),
     ];
