@@ -112,7 +112,8 @@ TEST_F(Configuration, DeserializersAreTheSectionsOfTheirTexts) {
   ExpectSameSection(several);
   EXPECT_EQ(KeysOf(Parse(several.Text()).get())["file"], "(\"a.ctf\":\"b:1.ctf\":\"c-*.ctf\")");
   ExpectSameSection(cr::CbfDeserializer("a.cbf").AddFile("b.cbf").SharedIds());
-  EXPECT_EQ(ErrorOf([] { cr::CtfDeserializer("a \"").AddFile("b").Text(); }).Kind(), cr::ErrorKind::kConfig);
+  EXPECT_EQ(KeysOf(Parse(cr::CtfDeserializer("a \"").AddFile("b").Text()).get())["file"],
+            "(\"file:a%20%22\":\"b\")");
 }
 
 // The files of a list follow each other, and ids are numbers of each file unless they are shared.
@@ -210,13 +211,11 @@ TEST_F(Configuration, DeserializersOfSpeechAreTheSectionsOfTheirTexts) {
   ExpectSameSection(
       cr::KaldiDeserializer::Archive("k", "f.ark", 40).Sparse().ExpandToUtterance().DefinesMinibatchSize(),
       "arkfile");
-  for (const auto& refused : std::vector<std::function<void()>>{
-           [] { cr::HtkMlfDeserializer("x", "a \"", 1); },
-           [] { cr::HtkMlfDeserializer("x", "a*2", 1).AddMlfFile("b"); },
-           [] { cr::HtkFeatureDeserializer("x", "a*2", 1).AddScpFile("b"); },
-           [] { cr::HtkFeatureDeserializer("a=b", "a", 1).Text(); },
-       })
-    EXPECT_EQ(ErrorOf(refused).Kind(), cr::ErrorKind::kConfig);
+  // What quotes do not protect is a URL.
+  EXPECT_EQ(Input(Parse(cr::HtkMlfDeserializer("x", "a \"", 1).Text()).get())["x"]["mlffile"], "file:a%20%22");
+  EXPECT_EQ(Input(Parse(cr::HtkMlfDeserializer("x", "a*2", 1).AddMlfFile("b").Text()).get())["x"]["mlffilelist"],
+            "(\"file:a%2A2\":\"b\")");
+  EXPECT_EQ(ErrorOf([] { cr::HtkFeatureDeserializer("a=b", "a", 1).Text(); }).Kind(), cr::ErrorKind::kConfig);
 }
 
 TEST_F(Configuration, ASingleDeserializerNeedsNoList) {
@@ -258,13 +257,43 @@ TEST_F(Configuration, BothWaysDeliverTheSame) {
 
 TEST_F(Configuration, OddFileNamesAreTakenAsTheyAre) {
   for (const std::string name : {"a #b.ctf", "#c.ctf", "$x$ and $y$.ctf", "quote\".ctf",
-                                 "[list] (1:2) ; = .ctf", " blanks ", "line\nbreak.ctf", "default"}) {
+                                 "[list] (1:2) ; = .ctf", " blanks ", "line\nbreak.ctf", "default", "file:a", "a%20b",
+                                 "'single'", "back\\slash"}) {
     const std::string file = Write(name, Lines(3));
     cr::Reader reader = cr::Reader::Open({cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5)});
     EXPECT_EQ(reader.GetSizes().samples, 3u) << name;
     EXPECT_EQ(reader.GetMembers().at(0).name, file);
+    const std::string text = cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5).Text();
+    EXPECT_EQ(cr::Reader::FromText("deserializers = (" + text + ")").GetSizes().samples, 3u) << text;
   }
-  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a #b").Text(); }).Kind(), cr::ErrorKind::kConfig);
+  // No text at all.
+  const std::string bytes = Write("\xff\xfe.ctf", Lines(3));
+  EXPECT_EQ(cr::Reader::Open({cr::CtfDeserializer(bytes).Dense("x", 2).Sparse("y", 5)}).GetSizes().samples, 3u);
+}
+
+TEST_F(Configuration, OneOfSeveralReadersIsChosen) {
+  const std::string data = Write("data.ctf", Lines(3));
+  const std::string reader =
+      "reader = [ file = \"" + data + "\" ; input = [ x = [ dim = 2 ; format = dense ] ] ]";
+  const std::string text = "train = [ a = $b$\n" + reader + " ]\ntest = [ " + reader + " ]\n";
+  const std::string file = Write("whole.cntk", text);
+  EXPECT_EQ(cr::Reader::ListReaders(file), (std::vector<std::string>{"test.reader", "train.reader"}));
+  EXPECT_EQ(cr::Reader::FromFile(file, {}, {}, nullptr, "train.reader").GetSizes().samples, 3u);
+  EXPECT_EQ(cr::Reader::FromText(text, {}, {}, nullptr, "test.reader").GetSizes().samples, 3u);
+  const cr::Error error = ErrorOf([&] { cr::Reader::FromFile(file); });
+  EXPECT_NE(std::string(error.what()).find("'test.reader', 'train.reader'"), std::string::npos) << error.what();
+}
+
+TEST_F(Configuration, NegativeSizesAreRefused) {
+  const auto minus = static_cast<std::uint64_t>(-1);
+  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").ChunkSize(minus); }).Kind(), cr::ErrorKind::kConfig);
+  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus).Text(); }).Kind(), cr::ErrorKind::kConfig);
+  cr::ReaderOptions options;
+  options.randomization_window_in_chunks = minus;
+  EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
+  options = {};
+  options.randomization_seed = minus;
+  EXPECT_NE(options.Text().find("18446744073709551615"), std::string::npos);
 }
 
 TEST_F(Configuration, OddStreamNames) {

@@ -173,7 +173,7 @@
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
   {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
-   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, NULL}
+   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, CNTK_READER_NUL_TERMINATED}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
@@ -1318,6 +1318,15 @@ typedef struct {
    * Ends opening and the calls of the reader, or NULL. It may be freed before the reader.
    */
   const cntk_reader_canceller *canceller;
+  /**
+   * The name of the reader to open of those that the configuration has, UTF-8: the keys that lead to its section, such as
+   * "train.reader". NULL: its only one. Not with `section`.
+   */
+  const char *reader;
+  /**
+   * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t reader_length;
 } cntk_reader_source;
 
 /**
@@ -2202,6 +2211,16 @@ void cntk_reader_canceller_free(cntk_reader_canceller *canceller);
 cntk_reader_status cntk_reader_open(const cntk_reader_source *source,
                                     cntk_reader **reader,
                                     cntk_reader_error **error);
+
+/**
+ * Gives the names of the readers that a configuration has in its sections, one in each line: those that the member `reader` of a
+ * source takes. NUL-terminated if they fit into `capacity` bytes, and their length. `text` may be NULL if `capacity` is 0.
+ */
+cntk_reader_status cntk_reader_source_list_readers(const cntk_reader_source *source,
+                                                   char *text,
+                                                   size_t capacity,
+                                                   size_t *length,
+                                                   cntk_reader_error **error);
 
 /**
  * Frees a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; the descriptions of its

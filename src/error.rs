@@ -4,6 +4,7 @@
 //! does not say stands apart: the detail (what was found, what was expected, what to do) and the location (file, line,
 //! offset, stream, sequence). `Display` shows all of it.
 
+use crate::file::address;
 use crate::shown::{quoted, visible};
 use std::any::Any;
 use std::borrow::Cow;
@@ -339,9 +340,9 @@ fn advice_on(cause: &std::io::Error, path: &str) -> String {
 
 /// Why a file was not found: what is not expanded in its path, or else where it was looked for.
 fn advice_on_path(path: &str) -> String {
-    if let Some((scheme, rest)) = path.split_once("://") {
+    if let Some((scheme, _)) = path.split_once("://") {
         return match scheme {
-            "file" => format!("URIs are not opened; write the path: '/{}'.", rest.trim_start_matches('/')),
+            "file" => advice_on_path(&address::exact(path).to_string_lossy()),
             _ => format!(
                 "'{scheme}://' is not opened; copy the file to a disk, or mount the storage, and write its path."
             ),

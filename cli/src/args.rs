@@ -44,6 +44,10 @@ pub struct Global {
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
 
+    /// The reader of a configuration that has several, by the keys that lead to it: train.reader
+    #[arg(long, global = true, value_name = "NAME")]
+    pub reader: Option<String>,
+
     /// Form of the results [default: table on a terminal; elsewhere as each command says]
     #[arg(long, global = true, value_enum, value_name = "FORM")]
     pub format: Option<Form>,

@@ -1,11 +1,13 @@
 //! From a path to data: a configuration file, or a data file alone whose format is recognized by its content.
 
+use crate::args::Global;
 use crate::exit::Failure;
+use cntk_reader::file::address;
 use cntk_reader::inspect::{
     BareFiles, Brief, CheckOptions, CheckProgress, CheckSummary, Finding, Inspector, SequenceReader,
     TextOutline,
 };
-use cntk_reader::{Builder, CbfDeserializer, FileFormat, Reader};
+use cntk_reader::{Builder, CbfDeserializer, Config, FileFormat, Reader};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,10 @@ pub struct Input {
     pub format: FileFormat,
     /// Several data files, or one of speech or images. Otherwise it is a configuration, or data in CNTK's text or binary format.
     files: Option<BareFiles>,
+    /// A configuration, of the reader that was chosen.
+    config: Option<Config>,
+    /// The path as text, or its URL.
+    name: String,
 }
 
 /// Data that were checked.
@@ -55,9 +61,10 @@ impl Found {
 
 impl Input {
     /// Recognizes what a file is. Refuses all but configurations and data in CNTK's text or binary format.
-    pub fn recognize(path: &Path) -> Result<Input, Failure> {
-        let text = text(path)?;
-        let input = Input { path: path.to_owned(), format: FileFormat::of_file(text)?, files: None };
+    pub fn recognize(path: &Path, global: &Global) -> Result<Input, Failure> {
+        let text = address::text_of(path);
+        let input = Input::new(path, format_of(path)?, global)?;
+        let text = &*text;
         if input.is_plain() {
             return Ok(input);
         }
@@ -72,21 +79,40 @@ impl Input {
     }
 
     /// Recognizes what files are: a configuration, or data files of any kind, which are joined by key.
-    pub fn of_files(paths: &[PathBuf]) -> Result<Input, Failure> {
-        let texts = paths.iter().map(|path| text(path)).collect::<Result<Vec<_>, Failure>>()?;
-        let formats = texts.iter().map(|text| FileFormat::of_file(text)).collect::<Result<Vec<_>, _>>()?;
+    pub fn of_files(paths: &[PathBuf], global: &Global) -> Result<Input, Failure> {
+        let texts: Vec<_> = paths.iter().map(|path| address::text_of(path)).collect();
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        let formats = paths.iter().map(|path| format_of(path)).collect::<Result<Vec<_>, _>>()?;
         let (Some(path), Some(&format)) = (paths.first(), formats.first()) else {
             return Err(Failure::Usage("Give a configuration, or data files.".to_owned()));
         };
-        let mut input = Input { path: path.clone(), format, files: None };
         if paths.len() > 1 && formats.contains(&FileFormat::Configuration) {
             let message = "A configuration says itself which files belong together: give it alone, or give data files only.";
             return Err(Failure::Usage(message.to_owned()));
         }
+        let mut input = Input::new(path, format, global)?;
         if paths.len() > 1 || !input.is_plain() {
             input.files = Some(BareFiles::recognize(&texts)?);
         }
         Ok(input)
+    }
+
+    fn new(path: &Path, format: FileFormat, global: &Global) -> Result<Input, Failure> {
+        let config = match (format, &global.reader) {
+            (FileFormat::Configuration, Some(reader)) => Some(Config::from_file(path)?.reader(reader)?),
+            (FileFormat::Configuration, None) => Some(Config::from_file(path)?),
+            (_, Some(reader)) => {
+                let message = format!(
+                    "--reader {reader} chooses a reader of a configuration, and '{}' is {}.",
+                    path.display(),
+                    format.describe()
+                );
+                return Err(Failure::Usage(message));
+            }
+            (_, None) => None,
+        };
+        let name = address::text_of(path).into_owned();
+        Ok(Input { path: path.to_owned(), format, files: None, config, name })
     }
 
     /// Whether it is a configuration, or data in CNTK's text or binary format.
@@ -99,17 +125,22 @@ impl Input {
         matches!(self.format, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)
     }
 
-    /// The path as text.
+    /// The path as text, or its URL where it is none.
     pub fn name(&self) -> &str {
-        self.path.to_str().unwrap_or_default()
+        &self.name
     }
 
     /// The builder of a configuration or a binary file.
     fn builder(&self) -> Result<Builder, Failure> {
-        Ok(match self.format {
-            FileFormat::Configuration => Reader::builder().config_file(&self.path)?,
-            _ => Reader::builder().cbf(CbfDeserializer::new(&self.path)),
+        Ok(match &self.config {
+            Some(config) => Reader::builder().config(config.clone()),
+            None => Reader::builder().cbf(CbfDeserializer::new(&self.path)),
         })
+    }
+
+    /// The configuration, if it is one.
+    pub fn config(&self) -> Option<&Config> {
+        self.config.as_ref()
     }
 
     /// What is known at once, from the caches of indexes; `None` if there are none that fit.
@@ -167,8 +198,22 @@ impl Input {
     }
 }
 
-/// A path as text.
-fn text(path: &Path) -> Result<&str, Failure> {
-    let message = || format!("The path '{}' is not UTF-8 text, which paths must be here.", path.display());
-    path.to_str().ok_or_else(|| Failure::Usage(message()))
+/// What a file is: a file that is named as a configuration is taken for one, unless it certainly is something else.
+pub fn format_of(path: &Path) -> Result<FileFormat, Failure> {
+    let format = FileFormat::of_file(&address::text_of(path))?;
+    let is_named =
+        path.extension().is_some_and(|ending| ["cntk", "bs", "config"].iter().any(|known| ending == *known));
+    let may_be = matches!(
+        format,
+        FileFormat::Text
+            | FileFormat::Json
+            | FileFormat::Csv
+            | FileFormat::Tsv
+            | FileFormat::Script
+            | FileFormat::LibSvm
+            | FileFormat::Numbers
+            | FileFormat::ImageMap
+            | FileFormat::KaldiText
+    );
+    Ok(if is_named && may_be { FileFormat::Configuration } else { format })
 }

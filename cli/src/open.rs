@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
 use cntk_reader::inspect::{CheckOptions, TextOutline};
-use cntk_reader::{Builder, CbfDeserializer, ErrorKind, FileFormat, Reader, ReaderOptions};
+use cntk_reader::{Builder, CbfDeserializer, ErrorKind, Reader, ReaderOptions};
 use std::ops::ControlFlow;
 
 /// How a text file without a configuration is searched for its streams.
@@ -25,8 +25,8 @@ pub fn open(
     adjust: impl Fn(ReaderOptions) -> ReaderOptions,
 ) -> Result<Builder, Failure> {
     let builder = Reader::builder();
-    if input.format == FileFormat::Configuration {
-        return Ok(builder.config_file(&input.path)?.options(adjust(ReaderOptions::new())));
+    if let Some(config) = input.config() {
+        return Ok(builder.config(config.clone()).options(adjust(ReaderOptions::new())));
     }
     if !input.is_text() {
         let cbf = || CbfDeserializer::new(&input.path);

@@ -195,7 +195,7 @@ class CtfDeserializer {
   CtfDeserializer&& StrictSequences(bool strict) && { return std::move(StrictSequences(strict)); }
   CtfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if the path cannot be written
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
   std::string Text() const {
     detail::Keys keys = KeysButFile();
@@ -247,7 +247,7 @@ class CtfDeserializer {
     std::string input = "[";
     for (const Stream& stream : streams_) {
       input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(stream.name) +
-               " = [ dim = " + std::to_string(stream.dim) + " ; format = \"" + stream.format + "\"";
+               " = [ dim = " + detail::SizeText("dim", stream.dim) + " ; format = \"" + stream.format + "\"";
       if (stream.alias) input += " ; alias = " + detail::Quoted("alias", *stream.alias);
       if (stream.defines_mb_size) input += " ; definesMBSize = true";
       input += " ]";
@@ -298,7 +298,7 @@ class CbfDeserializer {
   CbfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
   CbfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if the path cannot be written
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
   std::string Text() const {
     detail::Keys keys = KeysButFile();

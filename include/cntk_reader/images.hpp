@@ -181,7 +181,7 @@ class Mean : public detail::TransformBase<Mean> {
  public:
   /// `path`: of the file with the mean image (`meanFile`), in OpenCV's XML or YAML.
   explicit Mean(std::string_view path) : TransformBase("Mean") {
-    Set("meanFile", detail::Quoted("path", path));
+    Set("meanFile", detail::QuotedPath(path));
   }
 };
 
@@ -212,7 +212,7 @@ class Intensity : public detail::TransformBase<Intensity> {
   /// and `EigVec` (`intensityFile`), in OpenCV's XML or YAML.
   Intensity(double std_dev, std::string_view path) : TransformBase("Intensity") {
     Set("intensityStdDev", detail::Digits(std_dev));
-    Set("intensityFile", detail::Quoted("path", path));
+    Set("intensityFile", detail::QuotedPath(path));
   }
 
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
@@ -280,11 +280,11 @@ class ImageDeserializerBase {
     return std::move(ReproducibleTransforms(reproducible));
   }
 
-  /// The section that a configuration would have in `deserializers`. Throws if the path or a name cannot be
-  /// written there.
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
+  /// there.
   std::string Text() const {
     Keys keys = AllKeys();
-    keys.Set("file", Quoted("path", file_));
+    keys.Set("file", QuotedPath(file_));
     return "[\n" + keys.Text("  ") + "]";
   }
 

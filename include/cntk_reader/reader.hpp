@@ -7,6 +7,7 @@
 
 #include <cntk_reader.h>
 
+#include <algorithm>
 #include <cntk_reader/canceller.hpp>
 #include <cntk_reader/configuration.hpp>
 #include <cntk_reader/error.hpp>
@@ -156,23 +157,46 @@ class Reader {
 
   /// Opens a reader from a configuration file. `users` are formats of the user's own, `transforms` transforms
   /// of images, each by the names that the configuration has as `type`. `canceller` ends opening and the
-  /// reader's calls.
+  /// reader's calls. `reader` chooses one of several readers of the configuration by the keys that lead to it,
+  /// "train.reader".
   static Reader FromFile(std::string_view path, const UserDeserializers& users = {},
-                         const Transforms& transforms = {}, const Canceller* canceller = nullptr) {
+                         const Transforms& transforms = {}, const Canceller* canceller = nullptr,
+                         std::string_view reader = {}) {
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.file = detail::NotNull(path);
     source.file_length = path.size();
-    return Reader(source, users, transforms, canceller);
+    return Reader(Choose(source, reader), users, transforms, canceller);
   }
 
   /// Opens a reader from the text of a configuration, otherwise as FromFile. If there is only one user's
   /// format, the text need not have `deserializers`, and may be empty.
   static Reader FromText(std::string_view text, const UserDeserializers& users = {},
-                         const Transforms& transforms = {}, const Canceller* canceller = nullptr) {
+                         const Transforms& transforms = {}, const Canceller* canceller = nullptr,
+                         std::string_view reader = {}) {
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.text = detail::NotNull(text);
     source.text_length = text.size();
-    return Reader(source, users, transforms, canceller);
+    return Reader(Choose(source, reader), users, transforms, canceller);
+  }
+
+  /// The readers that a configuration file has in its sections, by the names that FromFile takes.
+  static std::vector<std::string> ListReaders(std::string_view path) {
+    cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+    source.file = detail::NotNull(path);
+    source.file_length = path.size();
+    std::size_t length = 0;
+    char* const no_text = nullptr;
+    detail::Call(cntk_reader_source_list_readers, &source, no_text, std::size_t{0}, &length);
+    std::string text(length + 1, '\0');
+    detail::Call(cntk_reader_source_list_readers, &source, &text[0], text.size(), &length);
+    text.resize(std::min(length, text.size() - 1));
+    std::vector<std::string> names;
+    for (std::size_t start = 0; start < text.size();) {
+      const std::size_t end = std::min(text.find('\n', start), text.size());
+      names.push_back(text.substr(start, end - start));
+      start = end + 1;
+    }
+    return names;
   }
 
   /// Opens a reader of a format of the user's own. The configuration's text has the reader's keys
@@ -353,6 +377,15 @@ class Reader {
   struct Free {
     void operator()(cntk_reader* reader) const noexcept { cntk_reader_free(reader); }
   };
+
+  /// The source with one of its readers chosen, if there is a name.
+  static cntk_reader_source& Choose(cntk_reader_source& source, std::string_view reader) {
+    if (!reader.empty()) {
+      source.reader = reader.data();
+      source.reader_length = reader.size();
+    }
+    return source;
+  }
 
   Reader(cntk_reader_source& source, const UserDeserializers& users, const Transforms& transforms,
          const Canceller* canceller) {

@@ -7,7 +7,9 @@
 
 #include <cntk_reader.h>
 
+#include <algorithm>
 #include <cntk_reader/error.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +22,14 @@
 namespace cntk {
 namespace reader {
 namespace detail {
+
+/// A size as a configuration has it. A negative number that was converted is refused.
+inline std::string SizeText(const std::string& key, std::uint64_t size) {
+  if (size > std::uint64_t{INT64_MAX})
+    throw Error(ErrorKind::kConfig, "The value of '" + key + "' is " + std::to_string(size) +
+                                        ". Expected a size, at least 0; a negative number becomes a great one here.");
+  return std::to_string(size);
+}
 
 /// Keys with their values as a configuration has them, in the order in which they were set.
 class Keys {
@@ -34,7 +44,11 @@ class Keys {
     keys_.emplace_back(std::move(key), std::move(value));
   }
   void Set(std::string key, bool value) { Set(std::move(key), std::string(value ? "true" : "false")); }
-  void Set(std::string key, std::uint64_t value) { Set(std::move(key), std::to_string(value)); }
+  void Set(std::string key, std::uint64_t value) {
+    // Seeds may have all bits.
+    std::string text = key == "randomizationSeed" ? std::to_string(value) : SizeText(key, value);
+    Set(std::move(key), std::move(text));
+  }
   template <typename T>
   void Set(std::string key, const std::optional<T>& value) {
     if (!value) return;
@@ -57,18 +71,63 @@ class Keys {
   std::vector<std::pair<std::string, std::string>> keys_;
 };
 
+/// The URL of a path, in characters that mean nothing in a configuration. With `keeps_patterns`, `*`, `?` and
+/// brackets stay what they are.
+inline std::string UrlOf(std::string_view path, bool keeps_patterns) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string url = "file:";
+  for (const char c : path) {
+    const bool is_kept = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                         std::string_view("/-._~+@").find(c) != std::string_view::npos ||
+                         (keeps_patterns && std::string_view("*?[]!").find(c) != std::string_view::npos);
+    if (is_kept) {
+      url += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      url += {'%', kDigits[byte / 16], kDigits[byte % 16]};
+    }
+  }
+  return url;
+}
+
+/// Whether all of a text is UTF-8.
+inline bool IsUtf8(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned char first = byte(at);
+    const std::size_t rest = first < 0x80 ? 0 : first < 0xc2 ? 4 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : 4;
+    if (rest == 4 || text.size() - at <= rest) return false;
+    for (std::size_t i = 1; i <= rest; ++i)
+      if (byte(at + i) >> 6 != 2) return false;
+    if (rest > 1) {
+      const unsigned char second = byte(at + 1);
+      if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
+          (first == 0xf4 && second > 0x8f))
+        return false;
+    }
+    at += rest + 1;
+  }
+  return true;
+}
+
+/// A path as a value that is taken as it is: its URL where it is no UTF-8 or looks like a URL.
+inline std::string LiteralPath(std::string_view path) {
+  return IsUtf8(path) && path.substr(0, 5) != "file:" ? std::string(path) : UrlOf(path, true);
+}
+
 /// A section of the C interface.
 class SectionHandle {
  public:
   /// Makes a section of keys as a configuration has them, and one, `literal_key`, whose value is taken as it
-  /// is.
+  /// is: a path, or the name of a type.
   SectionHandle(std::string_view path, const Keys& keys, std::string_view literal_key,
                 std::string_view literal) {
     std::vector<cntk_reader_section_entry> entries;
     for (const auto& [key, value] : keys.All())
       entries.push_back({key.data(), key.size(), value.data(), value.size(), 0, 0});
+    const std::string value = literal_key == "type" ? std::string(literal) : LiteralPath(literal);
     if (!literal_key.empty())
-      entries.push_back({literal_key.data(), literal_key.size(), literal.data(), literal.size(), 1, 0});
+      entries.push_back({literal_key.data(), literal_key.size(), value.data(), value.size(), 1, 0});
     cntk_reader_section* section = nullptr;
     const cntk_reader_section* const parent = nullptr;
     Call(cntk_reader_section_create, path.data(), path.size(), entries.data(), entries.size(), parent,
@@ -119,19 +178,31 @@ inline std::string StreamKey(const std::string& name) {
   return name;
 }
 
-/// One of several paths in an array in brackets, where a star would repeat it.
-inline std::string QuotedElement(const std::string& path) {
-  if (path.find('*') != std::string::npos)
-    throw Error(
-        ErrorKind::kConfig,
-        "The path '" + path + "' cannot be one of several in a configuration, because it contains a '*'.");
-  return Quoted("path", path);
+/// Whether a path in quotes comes out of a configuration as it went in.
+inline bool IsPlainPath(std::string_view path) {
+  const bool is_text = IsPlain(path) && IsUtf8(path) && path.substr(0, 5) != "file:";
+  const bool is_printable = std::all_of(path.begin(), path.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  const bool is_strange = path.substr(0, 1) == "'" || path.find(" /") != std::string_view::npos;
+  return is_text && is_printable && !is_strange;
+}
+
+/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do not protect it.
+inline std::string QuotedPath(std::string_view path) {
+  // In an array a star would repeat the element, and brackets would make one of a single path.
+  const bool is_exact = path.find('*') == std::string_view::npos &&
+                        (path.empty() || std::string_view("([{").find(path.front()) == std::string_view::npos);
+  return '"' + (is_exact && IsPlainPath(path) ? std::string(path) : UrlOf(path, false)) + '"';
+}
+
+/// A path or a pattern, otherwise as QuotedPath.
+inline std::string QuotedPattern(std::string_view path) {
+  return '"' + (IsPlainPath(path) ? std::string(path) : UrlOf(path, true)) + '"';
 }
 
 /// Paths as an array of a configuration.
 inline std::string QuotedArray(const std::vector<std::string>& paths) {
   std::string text = "(";
-  for (const std::string& path : paths) text += (text.size() == 1 ? "" : ":") + QuotedElement(path);
+  for (const std::string& path : paths) text += (text.size() == 1 ? "" : ":") + QuotedPath(path);
   return text + ")";
 }
 
@@ -148,9 +219,9 @@ class Files {
 
   /// Adds the key as a configuration has it.
   void Write(Keys& keys) const {
-    if (paths_.size() == 1) return keys.Set("file", Quoted("path", paths_.front()));
+    if (paths_.size() == 1) return keys.Set("file", QuotedPattern(paths_.front()));
     std::string text = "(";
-    for (const std::string& path : paths_) text += (text.size() == 1 ? "" : ":") + Quoted("path", path);
+    for (const std::string& path : paths_) text += (text.size() == 1 ? "" : ":") + QuotedPattern(path);
     keys.Set("file", text + ")");
   }
 
@@ -196,7 +267,7 @@ class StreamSection {
   /// The section as a configuration has it.
   std::string Text() const {
     Keys keys = AllKeys();
-    if (!file_key_.empty()) keys.Set(file_key_, Quoted("path", file_));
+    if (!file_key_.empty()) keys.Set(file_key_, QuotedPath(file_));
     return "[\n" + keys.Text("  ") + "]";
   }
 

@@ -34,7 +34,7 @@ inline void SetMlfFiles(StreamSection& section, const std::vector<std::string>& 
     if (key != "mlfFile") keys.Set(key, value);
   section.inner = std::move(keys);
   if (paths.size() == 1)
-    section.inner.Set("mlfFile", Quoted("path", paths.front()));
+    section.inner.Set("mlfFile", QuotedPath(paths.front()));
   else
     section.inner.Set("mlfFileList", QuotedArray(paths));
 }
@@ -67,7 +67,7 @@ class HtkFeatureDeserializer {
   /// What stands before each path of the script (`prefixPathInSCP`; default: nothing). Without it, `...` in a
   /// line stands for the folder of the script.
   HtkFeatureDeserializer& PrefixPath(const std::string& prefix) & {
-    section_.inner.Set("prefixPathInSCP", detail::Quoted("prefix", prefix));
+    section_.inner.Set("prefixPathInSCP", detail::QuotedPath(prefix));
     return *this;
   }
   /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
@@ -106,8 +106,8 @@ class HtkFeatureDeserializer {
     return std::move(DefinesMinibatchSize(defines));
   }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
-  /// written there.
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
+  /// there.
   std::string Text() const { return section_.Text(); }
 
  private:
@@ -138,7 +138,7 @@ class HtkMlfDeserializer {
   /// The list of states, whose lines are the names of classes (`labelMappingFile`). Without it each line of
   /// labels has a fourth column with the number of the class.
   HtkMlfDeserializer& StateList(const std::string& path) & {
-    section_.inner.Set("labelMappingFile", detail::Quoted("path", path));
+    section_.inner.Set("labelMappingFile", detail::QuotedPath(path));
     return *this;
   }
   /// The value is 2 where a range of frames begins (`phoneBoundaries`; default: false). Not in frame mode.
@@ -169,8 +169,8 @@ class HtkMlfDeserializer {
   HtkMlfDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
   HtkMlfDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
-  /// written there.
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
+  /// there.
   std::string Text() const { return section_.Text(); }
 
  private:
@@ -217,8 +217,8 @@ class HtkMlfBinaryDeserializer {
   HtkMlfBinaryDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
   HtkMlfBinaryDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
-  /// written there.
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
+  /// there.
   std::string Text() const { return section_.Text(); }
 
  private:
@@ -252,8 +252,8 @@ class LatticeDeserializer {
   LatticeDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
   LatticeDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
-  /// written there.
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
+  /// there.
   std::string Text() const { return section_.Text(); }
 
  private:
@@ -317,8 +317,8 @@ class KaldiDeserializer {
     return std::move(DefinesMinibatchSize(defines));
   }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
-  /// written there.
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
+  /// there.
   std::string Text() const { return section_.Text(); }
 
  private:

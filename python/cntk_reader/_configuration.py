@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Union, runtime_checkable
+from urllib.parse import quote
 
 import numpy as np
 
@@ -145,11 +146,44 @@ def transform_sections(transforms: Sequence[AnyTransform]) -> list[object]:
     return [one.section() if isinstance(one, HasSection) else one for one in transforms]
 
 
-def _file(files: Paths) -> str | list[str]:
+class ExactPath(str):
+    """A path as a value: any that the file system allows."""
+
+    __slots__ = ()
+    #: Characters that keep their meaning in a URL of the path.
+    _safe = "/-._~+@"
+
+    def render(self) -> str:
+        """The path in quotes, or as its URL where quotes do not protect it."""
+        text = str(self)
+        if text and (not _is_plain_path(text) or ("*" in text or text[0] in "([{") and "*" not in self._safe):
+            return f'"file:{quote(os.fsencode(text), safe=self._safe)}"'
+        return f'"{text}"'
+
+
+class PathOrPattern(ExactPath):
+    """A path, or a pattern of paths."""
+
+    __slots__ = ()
+    _safe = ExactPath._safe + "*?[]!"
+
+
+def _is_plain_path(text: str) -> bool:
+    comment = text.startswith("#") or " #" in text or "\t#" in text
+    strange = text.startswith(("'", "file:")) or " /" in text or text == "default" or text != text.strip()
+    return not (comment or strange or '"' in text or text.count("$") > 1) and text.isascii() and text.isprintable()
+
+
+def exact_path(path: Path) -> ExactPath:
+    """A path as a value."""
+    return ExactPath(os.fspath(path))
+
+
+def _file(files: Paths) -> PathOrPattern | list[PathOrPattern]:
     """The value of ``file``: a path or a pattern, or a list of them."""
     if isinstance(files, (str, os.PathLike)):
-        return os.fspath(files)
-    return [os.fspath(path) for path in files]
+        return PathOrPattern(os.fspath(files))
+    return [PathOrPattern(os.fspath(path)) for path in files]
 
 
 @explained(f'CTFDeserializer("train.ctf", {_STREAMS})')
@@ -263,7 +297,9 @@ def _name(name: str) -> str:
 def _string(text: str) -> str:
     # Quotes do not protect these characters, and there is no escape.
     if '"' in text or "\n" in text or text.count("$") > 1 or " #" in text or "\t#" in text or not text.strip():
-        raise ValueError(f"The text {text!r} cannot be written in a configuration.")
+        raise ValueError(
+            f"The text {text!r} cannot be written in a configuration. A path can, whatever characters it has: pass it as a pathlib.Path."
+        )
     return f'"{text}"'
 
 
@@ -275,6 +311,10 @@ def render_value(value: object) -> str:
         return repr(int(value))
     if isinstance(value, (float, np.floating)):
         return repr(float(value))
+    if isinstance(value, os.PathLike):
+        value = exact_path(value)
+    if isinstance(value, ExactPath):
+        return value.render()
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, Mapping):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Union
 
-from ._configuration import Path, Section, StreamDef, check_streams, transform_sections
+from ._configuration import Path, Section, StreamDef, check_streams, exact_path, transform_sections
 from ._explain import explained
 from ._transform import Transform
 
@@ -112,7 +112,7 @@ class Mean:
 
     def section(self) -> Section:
         """Its keys and values."""
-        return _section("Mean", meanFile=os.fspath(self.filename))
+        return _section("Mean", meanFile=exact_path(self.filename))
 
 
 @explained("Color(brightness=0.2)")
@@ -158,7 +158,7 @@ class Intensity:
     def section(self) -> Section:
         """Its keys and values."""
         return _section(
-            "Intensity", intensityStdDev=self.std_dev, intensityFile=os.fspath(self.filename), seed=self.seed
+            "Intensity", intensityStdDev=self.std_dev, intensityFile=exact_path(self.filename), seed=self.seed
         )
 
 
@@ -214,7 +214,7 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
         found.add(stream.field)
     if "label" not in found:
         streams[f"_ignore_labels_{uuid.uuid4()}"] = {"labelDim": _ANY_CLASS}
-    section: Section = {"type": kind, "module": _MODULE, "file": os.fspath(images.filename), "input": streams}
+    section: Section = {"type": kind, "module": _MODULE, "file": exact_path(images.filename), "input": streams}
     flags = {
         "grayscale": images.grayscale,
         "multiViewCrop": images.multi_view_crop,

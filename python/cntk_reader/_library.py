@@ -321,6 +321,8 @@ class Source(Sized):
         ("transforms", POINTER(POINTER(TransformTable))),
         ("transform_count", c_size_t),
         ("canceller", c_void_p),
+        ("reader", c_char_p),
+        ("reader_length", c_size_t),
     ]
 
 
@@ -460,6 +462,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "canceller_create": [_HANDLE_OUT],
     "canceller_cancel": [_HANDLE, POINTER(c_uint32)],
     "open": [POINTER(Source), _HANDLE_OUT],
+    "source_list_readers": [POINTER(Source), c_char_p, c_size_t, POINTER(c_size_t)],
     "describe": [_HANDLE, POINTER(Info)],
     "member_describe": [_HANDLE, c_size_t, POINTER(MemberInfo)],
     "progress_get": [_HANDLE, POINTER(Progress)],

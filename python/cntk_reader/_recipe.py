@@ -31,6 +31,7 @@ _TRUNCATED = re.compile(r"\btruncated\s*=\s*(true|t|1|yes)\b", re.IGNORECASE)
 AnyDeserializer = Union[FileDeserializer, UserDeserializer]
 
 _open = lib.checked("open")
+_list_readers = lib.checked("source_list_readers", quick=True)
 
 
 def set_cause(error: BaseException | None, bridges: list[Bridge | TransformBridge]) -> None:
@@ -67,6 +68,8 @@ class Recipe:
 
     text: str | None = None
     path: str | None = None
+    #: The name of one of the configuration's readers; None: it has only one.
+    reader: str | None = None
     users: Mapping[str, UserDeserializer] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
 
@@ -88,13 +91,10 @@ class Recipe:
         pointers = [ctypes.pointer(bridge.table) for bridge in bridges]
         transform_bridges = [TransformBridge(user, name) for name, user in self.transforms.items()]
         transform_pointers = [ctypes.pointer(bridge.table) for bridge in transform_bridges]
-        source = lib.Source()
-        if self.path is not None:
-            source.file = os.fsencode(self.path)
-            source.file_length = lib.NUL_TERMINATED
-        else:
-            source.text = (self.text or "").encode()
-            source.text_length = len(source.text)
+        source = self._source()
+        if self.reader is not None:
+            source.reader = self.reader.encode()
+            source.reader_length = len(source.reader)
         source.deserializers = (POINTER(lib.UserTable) * len(pointers))(*pointers)
         source.deserializer_count = len(pointers)
         source.transforms = (POINTER(lib.TransformTable) * len(transform_pointers))(*transform_pointers)
@@ -104,6 +104,24 @@ class Recipe:
         with Causes(tables):
             _open(byref(source), byref(handle))
         return handle, tables
+
+    def _source(self) -> lib.Source:
+        source = lib.Source()
+        if self.path is not None:
+            source.file = os.fsencode(self.path)
+            source.file_length = lib.NUL_TERMINATED
+        else:
+            source.text = (self.text or "").encode()
+            source.text_length = len(source.text)
+        return source
+
+    def readers(self) -> list[str]:
+        """The names of the readers that the configuration has in its sections."""
+        source, length = self._source(), ctypes.c_size_t()
+        _list_readers(byref(source), None, 0, byref(length))
+        text = ctypes.create_string_buffer(length.value + 1)
+        _list_readers(byref(source), text, len(text), byref(length))
+        return text.value.decode().split("\n") if text.value else []
 
     @property
     def runs_python(self) -> bool:

@@ -132,6 +132,7 @@ class MinibatchSource(OpenReader):
         users: Mapping[str, UserDeserializer] | None = None,
         transforms: Mapping[str, Transform] | None = None,
         *,
+        reader: str | None = None,
         max_samples: int | None = None,
         max_sweeps: int | None = None,
         minibatch_size: int | None = None,
@@ -140,10 +141,11 @@ class MinibatchSource(OpenReader):
     ) -> MinibatchSource:
         """A source from a text in CNTK's configuration language.
 
-        ``users`` are users' deserializers by the name that the text has as ``type``, ``transforms`` users' transforms.
+        ``users`` are users' deserializers by the name that the text has as ``type``, ``transforms`` users' transforms. ``reader`` chooses
+        one of several readers of the text by the keys that lead to it: ``"train.reader"``.
         """
         source = cls.__new__(cls)
-        recipe = Recipe(text=text, users=dict(users or {}), transforms=dict(transforms or {}))
+        recipe = Recipe(text=text, reader=reader, users=dict(users or {}), transforms=dict(transforms or {}))
         source._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
         return source
 
@@ -152,16 +154,26 @@ class MinibatchSource(OpenReader):
         cls,
         path: str | os.PathLike[str],
         *,
+        reader: str | None = None,
         max_samples: int | None = None,
         max_sweeps: int | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
         rank: int = 0,
     ) -> MinibatchSource:
-        """A source from a file in CNTK's configuration language."""
+        """A source from a file in CNTK's configuration language.
+
+        ``reader`` chooses one of several readers of the file by the keys that lead to it, ``"train.reader"``; see :meth:`readers`.
+        """
         source = cls.__new__(cls)
-        source._open(Recipe(path=os.fspath(path)), _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
+        recipe = Recipe(path=os.fspath(path), reader=reader)
+        source._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
         return source
+
+    @staticmethod
+    def readers(path: str | os.PathLike[str]) -> list[str]:
+        """The readers that a file in CNTK's configuration language has in its sections, by the names that :meth:`from_file` takes."""
+        return Recipe(path=os.fspath(path)).readers()
 
     def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int) -> None:
         self._limits = limits

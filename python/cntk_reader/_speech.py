@@ -11,11 +11,13 @@ from ._configuration import (
     CBFDeserializer,
     CTFDeserializer,
     Deserializer,
+    ExactPath,
     Path,
     Paths,
     Section,
     StreamDef,
     check_streams,
+    exact_path,
 )
 from ._explain import explained
 from ._images import Base64ImageDeserializer, ImageDeserializer
@@ -23,10 +25,10 @@ from ._images import Base64ImageDeserializer, ImageDeserializer
 _MODULE = "HTKDeserializers"
 
 
-def _paths(paths: Paths) -> list[str]:
+def _paths(paths: Paths) -> list[ExactPath]:
     if isinstance(paths, (str, os.PathLike)):
-        return [os.fspath(paths)]
-    return [os.fspath(path) for path in paths]
+        return [exact_path(paths)]
+    return [exact_path(path) for path in paths]
 
 
 def _only(streams: Mapping[str, StreamDef], kind: str) -> tuple[str, StreamDef]:
@@ -66,7 +68,7 @@ class HTKFeatureDeserializer:
     """
 
     streams: Mapping[str, StreamDef]
-    prefix_path: str | None = None
+    prefix_path: Path | None = None
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -76,7 +78,7 @@ class HTKFeatureDeserializer:
         scripts = _paths(stream.scp)
         keys: Section = {"scpFile": scripts[0] if len(scripts) == 1 else scripts, **_frames(stream)}
         if self.prefix_path is not None:
-            keys["prefixPathInSCP"] = self.prefix_path
+            keys["prefixPathInSCP"] = exact_path(self.prefix_path)
         return {
             "type": "HTKFeatureDeserializer",
             "module": _MODULE,
@@ -113,7 +115,7 @@ class HTKMLFDeserializer:
         """Its keys and values."""
         keys: Section = {}
         if self.label_mapping_file is not None:
-            keys["labelMappingFile"] = os.fspath(self.label_mapping_file)
+            keys["labelMappingFile"] = exact_path(self.label_mapping_file)
         if self.phone_boundaries:
             keys["phoneBoundaries"] = True
         return _labels("HTKMLFDeserializer", self.streams, keys)
@@ -152,7 +154,7 @@ class LatticeDeserializer:
         return {
             "type": "LatticeDeserializer",
             "module": _MODULE,
-            "input": {name: {"latticeIndexFile": os.fspath(self.lattice_index_file)}},
+            "input": {name: {"latticeIndexFile": exact_path(self.lattice_index_file)}},
         }
 
 

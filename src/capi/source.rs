@@ -66,6 +66,11 @@ pub struct cntk_reader_source {
     pub transform_count: usize,
     /// Ends opening and the calls of the reader, or NULL. It may be freed before the reader.
     pub canceller: *const cntk_reader_canceller,
+    /// The name of the reader to open of those that the configuration has, UTF-8: the keys that lead to its section, such as
+    /// "train.reader". NULL: its only one. Not with `section`.
+    pub reader: *const c_char,
+    /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+    pub reader_length: usize,
 }
 
 // SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
@@ -94,16 +99,37 @@ impl Default for cntk_reader_source {
             transforms: null(),
             transform_count: 0,
             canceller: null(),
+            reader: null(),
+            reader_length: text::NUL_TERMINATED,
         }
     }
 }
 
 impl cntk_reader_source {
+    /// The configuration of the reader that was chosen.
+    ///
+    /// # Safety
+    /// Each of `text`, `file`, `section` and `reader` is NULL, or readable as its length or its type says.
+    unsafe fn config(&self) -> Result<Config> {
+        // SAFETY: this function's contract.
+        let config = unsafe { self.whole_config() }?;
+        if self.reader.is_null() {
+            return Ok(config);
+        }
+        if !self.section.is_null() {
+            return Err(Error::argument(
+                "A cntk_reader_source with the member 'section' has only one reader: leave the member 'reader' NULL.",
+            ));
+        }
+        // SAFETY: `reader` is not NULL, so it has the bytes that `reader_length` states, by this function's contract.
+        config.reader(unsafe { text::utf8(self.reader, self.reader_length, "reader") }?)
+    }
+
     /// The configuration, whichever of the three members it is in.
     ///
     /// # Safety
     /// Each of `text`, `file` and `section` is NULL, or readable as its length or its type says.
-    unsafe fn config(&self) -> Result<Config> {
+    unsafe fn whole_config(&self) -> Result<Config> {
         match (self.text.is_null(), self.file.is_null(), self.section.is_null()) {
             (false, true, true) => {
                 // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
@@ -203,6 +229,28 @@ pub unsafe extern "C" fn cntk_reader_open(
         // SAFETY: the caller fills the members in as the struct documents, or leaves them as CNTK_READER_SOURCE_INIT has
         // them.
         reader.write(unsafe { source.open() }?);
+        Ok(())
+    })
+}
+
+/// Gives the names of the readers that a configuration has in its sections, one in each line: those that the member `reader` of a
+/// source takes. NUL-terminated if they fit into `capacity` bytes, and their length. `text` may be NULL if `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_source_list_readers(
+    source: *const cntk_reader_source,
+    text: *mut c_char,
+    capacity: usize,
+    length: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let length = given(length, "length")?;
+        // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        let source = unsafe { sized::read(source, cntk_reader_source::default()) }?;
+        // SAFETY: the caller fills the members in as the struct documents, or leaves them as CNTK_READER_SOURCE_INIT has them.
+        let names = unsafe { source.whole_config() }?.readers().join("\n");
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many bytes.
+        length.write(unsafe { text::copy(&names, text, capacity) }?);
         Ok(())
     })
 }

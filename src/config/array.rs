@@ -9,6 +9,7 @@ use super::section::Section;
 use super::source::{SourceText, range_in};
 use super::unread::ReadLog;
 use crate::error::ExceptionClass::Runtime;
+use crate::file::address;
 use crate::limits::{MOST_ARRAY_BYTES, MOST_ELEMENTS};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -25,25 +26,30 @@ impl Array {
     pub(super) fn open(path: String, text: &SourceText, log: Arc<ReadLog>) -> Result<Array> {
         let mut elements = Vec::new();
         let mut bytes = 0usize;
-        lexer::split(text, b':', |start, end| {
-            let element = repetition(&text[start..end]).map_err(|error| {
-                let detail =
-                    format!("In '{path}' the number after '*' is how often the element is repeated.");
-                text.blame(start, error.with_detail(detail))
-            })?;
-            let Some((element, count)) = element else { return Ok(None) };
-            bytes = bytes.saturating_add(element.len().saturating_mul(count));
-            if elements.len().saturating_add(count) > MOST_ELEMENTS || bytes > MOST_ARRAY_BYTES {
-                let detail = format!(
-                    "At most {MOST_ELEMENTS} elements with {MOST_ARRAY_BYTES} bytes in all may be in one; check the counts \
+        lexer::split(
+            text,
+            b':',
+            |_| {},
+            |start, end| {
+                let element = repetition(&text[start..end]).map_err(|error| {
+                    let detail =
+                        format!("In '{path}' the number after '*' is how often the element is repeated.");
+                    text.blame(start, error.with_detail(detail))
+                })?;
+                let Some((element, count)) = element else { return Ok(None) };
+                bytes = bytes.saturating_add(element.len().saturating_mul(count));
+                if elements.len().saturating_add(count) > MOST_ELEMENTS || bytes > MOST_ARRAY_BYTES {
+                    let detail = format!(
+                        "At most {MOST_ELEMENTS} elements with {MOST_ARRAY_BYTES} bytes in all may be in one; check the counts \
                      after '*'."
-                );
-                let error = Error::config(Runtime, format!("The array {path} has too many elements."));
-                return Err(text.blame(start, error.with_detail(detail)));
-            }
-            elements.extend(std::iter::repeat_n(text.slice(range_in(text, element)), count));
-            Ok(Some(end))
-        })?;
+                    );
+                    let error = Error::config(Runtime, format!("The array {path} has too many elements."));
+                    return Err(text.blame(start, error.with_detail(detail)));
+                }
+                elements.extend(std::iter::repeat_n(text.slice(range_in(text, element)), count));
+                Ok(Some(end))
+            },
+        )?;
         Ok(Array { path, elements, log })
     }
 
@@ -62,6 +68,11 @@ impl Array {
         self.elements.iter().map(|element| element.to_string()).collect()
     }
 
+    /// The elements as paths.
+    pub fn paths(&self) -> Vec<String> {
+        self.texts().into_iter().map(address::named).collect()
+    }
+
     /// The elements as values.
     pub fn values<T: FromValue>(&self) -> Result<Vec<T>> {
         let value = |text: &SourceText| {
@@ -78,7 +89,8 @@ impl Array {
     /// Each one is opened when the iterator reaches it, so that the errors of earlier ones come first.
     pub fn sections(&self) -> impl Iterator<Item = Result<Section>> {
         self.elements.iter().enumerate().map(|(index, text)| {
-            Section::open(format!("{}[{index}]", self.path), text, None, Arc::clone(&self.log))
+            let path = format!("{}[{index}]", self.path);
+            Section::open(path, text, None, Arc::clone(&self.log))?.checked(text)
         })
     }
 }

@@ -4,6 +4,7 @@ use super::options::{BinaryOptions, WindowSize};
 use super::section::Section;
 use super::text::{self, DEFAULT_CHUNK_SIZE};
 use crate::Result;
+use crate::file::address;
 use crate::stream::ElementType;
 
 /// What stands in the section of a binary deserializer or binary reader.
@@ -26,10 +27,10 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
             renamed.push((name.to_owned(), alias));
         }
     }
-    let file = section.text("file")?;
+    let file = address::named_or_pattern(section.text("file")?);
     let keep_data_in_memory = section.get_or("keepDataInMemory", false)?;
     let shared_ids = section.get_or("sharedIds", false)?;
-    let trace_level = text::read_u32(section, "traceLevel", 1)?;
+    let trace_level = text::read_trace_level(section)?;
     section.ignore(&["frameMode", "precision", "chunkSizeInBytes"]);
     let window = text::read_window(section, DEFAULT_CHUNK_SIZE)?;
     let options = BinaryOptions { file, shared_ids, renamed, keep_data_in_memory, trace_level, element };

@@ -64,7 +64,15 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         frame_mode: packing == Packing::Frame,
         hash_keys,
         precision: section.text_or("precision", "float")?,
-        trace_level: section.text_or("traceLevel", "")?,
+        trace_level: match section.text_or("traceLevel", "")? {
+            // Raised as `text::read_trace_level` does it.
+            level
+                if section.is_native() && read_level(section, "verbosity")? > level.parse().unwrap_or(1) =>
+            {
+                read_level(section, "verbosity")?.to_string()
+            }
+            level => level,
+        },
         reproducible: section.get_or("reproducibleTransforms", false)?,
     };
     let mut transformed = Vec::new();
@@ -72,7 +80,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     if deserializers.is_empty() {
         return Err(no_deserializers(section));
     }
-    let verbosity = section.get_or("verbosity", 0)?;
+    let verbosity = read_level(section, "verbosity")?;
     if deserializers.len() > 1 {
         section.get_or("checkData", true)?;
     }
@@ -114,7 +122,10 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let prefetch = read_common(section)?;
     let trace_level = match inherited.trace_level.as_str() {
         "" => 1,
-        _ => section.parsed_or("traceLevel", 0i32)?.cast_unsigned(),
+        _ if section.is_native() && !section.exists("traceLevel") => verbosity.cast_unsigned(),
+        _ => read_level(section, "traceLevel")?
+            .max(if section.is_native() { verbosity } else { 0 })
+            .cast_unsigned(),
     };
     Ok(ReaderSettings {
         shape: Shape::Composite,
@@ -167,9 +178,11 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
     let mut elements = Vec::new();
     let users: HashSet<&str> = others.users.iter().map(|user| user.name).collect();
     let mut named = HashSet::new();
-    for element in section.array_or_empty("deserializers")?.sections() {
-        let element = element?;
-        let name = element.text("type")?;
+    for element in section.array_of_sections("deserializers")?.sections() {
+        let element = element.map_err(|error| hint_of_parentheses(section, error))?;
+        // In CNTK's place an element sees nothing of the sections around it.
+        let element = if section.is_native() { element.with_variables(section) } else { element };
+        let name = element.text("type").map_err(|error| hint_of_parentheses(section, error))?;
         named.extend(users.get(&*name));
         elements.push((name, element));
     }
@@ -184,6 +197,20 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
         elements.extend(others.users.iter().map(|user| (user.name.to_owned(), Section::of_user(user.name))));
     }
     Ok(elements)
+}
+
+/// `verbosity` or `traceLevel`, which is a text to CNTK first. CNTK takes a negative one for a great one.
+pub(super) fn read_level(section: &Section, key: &str) -> Result<i32> {
+    let level = match key {
+        "traceLevel" => section.parsed_or(key, 0i32)?,
+        _ => section.get_or(key, 0i32)?,
+    };
+    if level >= 0 || !section.is_native() {
+        return Ok(level);
+    }
+    let message = format!("The value of '{key}' in '{}' is negative.", section.path());
+    let error = Error::config(InvalidArgument, message);
+    Err(section.blame(key, error.with_detail("Expected 0 (errors), 1 (warnings) or 2 (information).")))
 }
 
 /// Keys that CNTK reads around every reader. Returns `prefetch`.
@@ -437,6 +464,18 @@ pub(crate) fn lacks_list_of(name: &str) -> String {
          its own. Add the method or callback that lists them: `sequences` in Rust, `list_sequences` in C, \
          `GetSequences` in C++, `get_sequences` in Python. Or read '{name}' with a reader of its own."
     )
+}
+
+/// The error of an element of `deserializers` that is a record of a section instead.
+fn hint_of_parentheses(section: &Section, error: Error) -> Error {
+    let text = section.find("deserializers").map(|(_, text)| text.trim_start());
+    if !text.is_some_and(|text| text.starts_with(['[', '{'])) {
+        return error;
+    }
+    let hint = "'deserializers' is a list, which stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
+    // The place of the element says nothing, because no element was meant to begin there.
+    let error = Error::config(error.class(), error.message()).with_detail(hint);
+    section.blame("deserializers", error)
 }
 
 /// A missing `module` of a deserializer that may be the user's own.

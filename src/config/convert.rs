@@ -14,6 +14,20 @@ pub trait FromValue: Sized {
 
     /// Converts the text of a value.
     fn from_value(text: &str) -> Result<Self>;
+
+    /// What is wrong with a value that CNTK takes for another one: a negative size, which wraps around.
+    fn out_of_range(_text: &str) -> Option<&'static str> {
+        None
+    }
+}
+
+/// What is wrong with a size.
+fn size_out_of_range(text: &str) -> Option<&'static str> {
+    match integer(text)? {
+        (_, 0) => None,
+        (true, _) => Some("is negative"),
+        (false, size) => (size > u128::from(u64::MAX)).then_some("is too large"),
+    }
 }
 
 fn invalid(type_name: &str, text: &str) -> Error {
@@ -105,6 +119,10 @@ impl FromValue for u32 {
 impl FromValue for u64 {
     const EXPECTED: &str = "a whole number, without a fraction or an exponent";
 
+    fn out_of_range(text: &str) -> Option<&'static str> {
+        size_out_of_range(text)
+    }
+
     fn from_value(text: &str) -> Result<Self> {
         unsigned(number(text)?).ok_or_else(|| invalid("uint64_t", text))
     }
@@ -116,6 +134,10 @@ pub struct WidenedInt(pub u64);
 
 impl FromValue for WidenedInt {
     const EXPECTED: &str = "a whole number below 2147483648";
+
+    fn out_of_range(text: &str) -> Option<&'static str> {
+        size_out_of_range(text)
+    }
 
     fn from_value(text: &str) -> Result<Self> {
         i32::from_value(text).map(|value| WidenedInt(i64::from(value).cast_unsigned()))

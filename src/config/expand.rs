@@ -92,9 +92,12 @@ fn expand_line(
                     &expanded[begun..],
                     &line[dollar..]
                 );
+                let scope = match section.is_native() {
+                    true => "",
+                    false => "; elements of arrays see only their own section",
+                };
                 let detail = format!(
-                    "Define '{name} = ...' in '{}' or in a section around it; elements of arrays see only their own \
-                     section.",
+                    "Define '{name} = ...' in '{}' or in a section around it{scope}.",
                     section.path()
                 );
                 let error = Error::config(Runtime, message).with_detail(detail);
@@ -111,10 +114,11 @@ fn expand_line(
     Ok(())
 }
 
-/// The value of a variable. None if it is undefined in a section without a parent; in others it is empty.
+/// The value of a variable. None if it is undefined; in CNTK's place it is empty then in a section with a parent.
 fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<Option<SourceText>> {
-    let Some((holder, text)) = section.find(name) else {
-        return Ok(section.parent().map(|_| SourceText::default()));
+    let Some((holder, text)) = section.find_variable(name) else {
+        let is_empty = section.parent().is_some() && !section.is_native();
+        return Ok(is_empty.then(SourceText::default));
     };
     if &**text == "default" {
         return Ok(None);

@@ -3,10 +3,11 @@
 //! CNTK looks each key up from one of three sections outwards: that of the stream, `input` around it, or that of the
 //! deserializer. The order of the reads decides which of several mistakes is reported, and is CNTK's.
 
+use super::composite::read_level;
 use super::options::{DeserializerOptions, HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
 use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
-use crate::file::{Confinement, DataFile};
+use crate::file::{Confinement, DataFile, address};
 use crate::limits::MOST_LABEL_CLASSES;
 use crate::memory::room;
 use crate::stream::ElementType;
@@ -82,7 +83,7 @@ pub(super) fn read_stream(
 ) -> Result<DeserializerOptions> {
     Ok(match kind {
         SpeechType::Features => {
-            let verbosity = section.get_or("verbosity", 0)?;
+            let verbosity = read_level(section, "verbosity")?;
             let features = read_features(&stream()?, common)?;
             DeserializerOptions::HtkFeatures(HtkFeatureOptions { verbosity, ..features })
         }
@@ -92,12 +93,12 @@ pub(super) fn read_stream(
             DeserializerOptions::Mlf(MlfOptions { chunk_size, ..labels })
         }
         SpeechType::Lattices => {
-            let verbosity = section.get_or("verbosity", 0)?;
+            let verbosity = read_level(section, "verbosity")?;
             let chunk_size = read_chunk_size(section)?;
             let SpeechStream { name, stream, .. } = stream()?;
             DeserializerOptions::Lattice(LatticeOptions {
                 stream: name,
-                index_file: stream.text("latticeIndexFile")?,
+                index_file: stream.path_of("latticeIndexFile")?,
                 cache_index: read_cache_index(&stream, common)?,
                 chunk_size,
                 verbosity,
@@ -151,7 +152,7 @@ fn read_features(of: &SpeechStream, common: &Common) -> Result<HtkFeatureOptions
     check_dim(stream, dim, context)?;
     let max_sequence_size = read_max_sequence_size(sizes)?;
     let scp_files = read_paths(stream, "scpFile")?;
-    let prefix = stream.text_or("prefixPathInSCP", "")?;
+    let prefix = stream.path_or_none("prefixPathInSCP")?.unwrap_or_default();
     let defines_mb_size = sizes.get_or("definesMBSize", false)?;
     Ok(HtkFeatureOptions {
         stream: name.clone(),
@@ -203,7 +204,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         stream.ignore(&["labelMappingFile"]);
         None
     } else {
-        Some(stream.text_or("labelMappingFile", "")?).filter(|path| !path.is_empty())
+        stream.path_or_none("labelMappingFile")?
     };
     Ok(MlfOptions {
         stream: name.clone(),
@@ -299,9 +300,9 @@ pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -
 fn read_paths(stream: &Section, key: &str) -> Result<Vec<String>> {
     let text = stream.text(key)?;
     if stream.finds_literal(key) || !text.starts_with(['(', '[', '{']) {
-        return Ok(vec![text]);
+        return Ok(vec![address::named(text)]);
     }
-    let paths = stream.array(key)?.texts();
+    let paths = stream.array(key)?.paths();
     if paths.is_empty() {
         let message = format!("'{key}' in '{}' names no file.", stream.path());
         let error = Error::config(InvalidArgument, message).with_detail("Write the path of a file.");
@@ -321,7 +322,7 @@ pub(super) fn read_max_sequence_size(sizes: &Section) -> Result<u32> {
 fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
     if stream.exists_here("mlfFile") {
         stream.ignore(&["mlfFileList"]);
-        return Ok((vec![stream.text("mlfFile")?], None));
+        return Ok((vec![stream.path_of("mlfFile")?], None));
     }
     if !stream.exists_here("mlfFileList") {
         let message = "Either mlfFile or mlfFileList must exist in the reader configuration.";
@@ -331,7 +332,7 @@ fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
     }
     let list = stream.text("mlfFileList")?;
     if list.contains(':') {
-        return Ok((stream.array("mlfFileList")?.texts(), None));
+        return Ok((stream.array("mlfFileList")?.paths(), None));
     }
     let file = DataFile::open_text_or(&list, |cause| {
         let reason = cause.to_string();

@@ -1,7 +1,7 @@
 //! Readers chosen by `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: every stream is a section of the reader's own,
 //! and its keys are looked up outwards without a limit.
 
-use super::composite::{AUTO_WINDOW, read_common};
+use super::composite::{AUTO_WINDOW, read_common, read_level};
 use super::convert::{FromValue, WidenedInt};
 use super::htk::{self, Common, SpeechStream, SpeechType};
 use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape, WindowSize};
@@ -37,10 +37,10 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     let window = read_window(section)?;
     let streams = find_streams(section)?;
     let deserializers = read_deserializers(section, &streams, element, frame_mode)?;
-    let verbosity = section.get_or("verbosity", 0)?;
+    let verbosity = read_level(section, "verbosity")?;
     section.get_or("checkData", true)?;
     let order = read_order(section, window)?;
-    let trace_level = text::read_u32(section, "traceLevel", 1)?;
+    let trace_level = text::read_trace_level(section)?;
     if lanes_by_epoch.is_some() {
         Logger { trace_level }.write(Level::Warning, OLD_TRUNCATION);
     }

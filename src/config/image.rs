@@ -1,5 +1,6 @@
 //! The keys of the deserializers of images: `ImageDeserializer` and `Base64ImageDeserializer`.
 
+use super::composite::read_level;
 use super::options::ImageOptions;
 use super::section::Section;
 use super::transforms::{self, Scope};
@@ -43,11 +44,11 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
         "ImageDeserializerBase",
         "Please specify a single feature and label stream.",
     )?;
-    let verbosity = section.get_or("verbosity", 0)?;
+    let verbosity = read_level(section, "verbosity")?;
     let label_dim = read_label_dim(&input.child(&streams.labels)?, &streams.labels)?;
     let grayscale = section.get_or("grayscale", false)?;
     let multi_view = section.get_or("multiViewCrop", false)?;
-    let file = section.text("file")?;
+    let file = section.path_of("file")?;
     let cache_index = base64 && section.get_or("cacheIndex", false)?;
     let max_pixels = read_max_pixels(section)?;
     Ok(ImageOptions {

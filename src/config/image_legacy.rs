@@ -1,7 +1,7 @@
 //! Readers chosen by `readerType = "ImageReader"`: images and labels in sections of the reader's own, and the keys of all
 //! transforms in that of the images. Keys are looked up outwards without a limit.
 
-use super::composite::read_common;
+use super::composite::{read_common, read_level};
 use super::image::{self, Streams};
 use super::options::{
     CropKind, DeserializerOptions, ImageOptions, Order, Packing, ReaderSettings, Shape, TransformOptions,
@@ -22,13 +22,13 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     let transforms = transforms::read_all(&features, read_is_transposed(&features)?)
         .map_err(|error| error.in_stream(&streams.features))?;
     let label_dim = image::read_label_dim(&section.section(&streams.labels)?, &streams.labels)?;
-    let file = section.text("file")?;
+    let file = section.path_of("file")?;
     let order = read_order(section)?;
     let is_gray = |transform: &TransformOptions| matches!(transform, TransformOptions::Scale(scale) if scale.channels == 1);
     let grayscale = section.get_or("grayscale", transforms.iter().any(is_gray))?;
     // The number of threads is the library's own affair.
     section.get_or("numCPUThreads", 0)?;
-    let verbosity = section.get_or("verbosity", 0)?;
+    let verbosity = read_level(section, "verbosity")?;
     let is_multi_view = |transform: &TransformOptions| matches!(transform, TransformOptions::Crop(crop) if crop.kind == CropKind::MultiView10);
     let multi_view = transforms.iter().any(is_multi_view);
     let options = ImageOptions {
@@ -61,7 +61,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         lockstep: false,
         max_errors: 0,
         element,
-        trace_level: text::read_u32(section, "traceLevel", 1)?,
+        trace_level: text::read_trace_level(section)?,
         verbosity,
         multithreaded: true,
         prefetch,

@@ -54,8 +54,8 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     let expand = htk::read_expand(&stream, &name, common.is_primary)?;
     let max_sequence_size = htk::read_max_sequence_size(&stream)?;
     let (file, is_script) = match (stream.exists("scpFile"), stream.exists("arkFile")) {
-        (true, false) => (stream.text("scpFile")?, true),
-        (false, true) => (stream.text("arkFile")?, false),
+        (true, false) => (stream.path_of("scpFile")?, true),
+        (false, true) => (stream.path_of("arkFile")?, false),
         (has_both, _) => {
             let message = match has_both {
                 true => format!("'{path}' has 'scpFile' and 'arkFile'."),

@@ -1,10 +1,11 @@
 //! Readers chosen by `readerType`. Text and binary readers have one deserializer, with all keys in one section.
 
-use super::composite::read_common;
+use super::composite::{read_common, read_level};
 use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
 use super::{binary, htk_legacy, image_legacy, text};
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
+use crate::spelling::nearest;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 
@@ -27,15 +28,38 @@ pub enum ReaderType {
 const SUPPORTED: &str = "Supported values of 'readerType' are 'CompositeDataReader', 'CNTKTextFormatReader', \
                          'CNTKBinaryReader', 'ImageReader', 'HTKDeserializers' and 'HTKMLFReader'.";
 
-/// Names of readers and modules that CNTK 2.7 has and this library does not.
-const OTHERS: [&str; 6] = [
-    "LMSequenceReader",
-    "LUSequenceReader",
-    "UCIFastReader",
-    "LibSVMBinaryReader",
-    "SparsePCReader",
-    "Kaldi2Reader",
+const SUPPORTED_TYPES: [&str; 6] = [
+    "CompositeDataReader",
+    "CNTKTextFormatReader",
+    "CNTKBinaryReader",
+    "ImageReader",
+    "HTKDeserializers",
+    "HTKMLFReader",
 ];
+
+/// Names of readers and modules that CNTK 2.7 has and this library does not.
+const OTHERS: [(&str, &str); 9] = [
+    ("LMSequenceReader", TO_TEXT),
+    ("LUSequenceReader", TO_TEXT),
+    (
+        "UCIFastReader",
+        "Convert its file to CNTK's text format with CNTK's script 'uci2ctf.py', or write each line as '|labels ... |features ...', and \
+         read it with 'CNTKTextFormatReader'.",
+    ),
+    ("LibSVMBinaryReader", TO_TEXT),
+    ("SparsePCReader", TO_TEXT),
+    ("DSSMReader", TO_TEXT),
+    ("BinaryReader", TO_TEXT),
+    (
+        "Kaldi2Reader",
+        "Read Kaldi's archives with an element of 'deserializers' of the type 'KaldiDeserializer', without a 'module'.",
+    ),
+    ("ImageWriter", "It writes images, and is no reader."),
+];
+
+/// What to do about a reader that has no successor.
+const TO_TEXT: &str = "Write its data in CNTK's text format, a line for each sample as '|name values', and read them with \
+                       'CNTKTextFormatReader'.";
 
 /// The reader that a section describes. Without `readerType`, `deserializers` make it a composite one; others do where
 /// the section has no `input` of its own.
@@ -51,17 +75,21 @@ pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderT
         "HTKDeserializers" | "Cntk.Deserializers.HTK" | "HTKMLFReader" | "Cntk.Reader.HTKMLF" => {
             Ok(ReaderType::Htk)
         }
-        other if OTHERS.contains(&other) => {
-            let message = format!("The reader type '{other}' is not supported yet.");
-            let error = Error::config(InvalidArgument, message).with_detail(SUPPORTED);
-            Err(section.blame("readerType", error))
-        }
-        other => {
-            let message =
-                format!("Plugin not found: '{other}-2.7.so' (error: no reader of this name is known)");
-            Err(section.blame("readerType", Error::config(Runtime, message).with_detail(SUPPORTED)))
-        }
+        other => Err(section.blame("readerType", unknown_type(other))),
     }
+}
+
+/// The error of a reader type that there is not.
+fn unknown_type(other: &str) -> Error {
+    if let Some((_, advice)) = OTHERS.iter().find(|(name, _)| *name == other) {
+        let message = format!("The reader type '{other}' is not supported yet.");
+        return Error::config(InvalidArgument, message).with_detail(advice).with_detail(SUPPORTED);
+    }
+    let message = format!("Plugin not found: '{other}-2.7.so' (error: no reader of this name is known)");
+    let known = SUPPORTED_TYPES.into_iter().collect();
+    let hint = nearest(&other.to_ascii_lowercase(), &known)
+        .map_or_else(String::new, |name| format!("Did you mean '{name}'?"));
+    Error::config(Runtime, message).with_detail(hint).with_detail(SUPPORTED)
 }
 
 /// Options of a section with `readerType = "CNTKTextFormatReader"`.
@@ -126,7 +154,7 @@ fn with_one(
         }
         Some(window) => Order::Block { window, seed: section.get_or("randomizationSeed", 0)? },
     };
-    let verbosity = section.get_or("verbosity", 0)?;
+    let verbosity = read_level(section, "verbosity")?;
     let prefetch = read_common(section)?;
     Ok(ReaderSettings {
         shape,

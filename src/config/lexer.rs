@@ -3,6 +3,7 @@
 //! All positions are byte offsets next to an ASCII character, so slices of the text never split a character. Nothing
 //! here recurses: brackets may nest as deep as memory allows.
 
+use super::brackets::{self, Suspect};
 use super::source::{SourceText, range_in};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::{Error, Result};
@@ -38,6 +39,11 @@ pub(super) fn trim(text: &str) -> &str {
 pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
     let bytes = text.as_bytes();
     let mut awaited = vec![(closer_of(bytes[open]), open)];
+    // What most likely is the cause may stand elsewhere than what was noticed.
+    let blame = |at: usize, error: Error| match brackets::suspect(text).filter(|suspect| suspect.at != at) {
+        Some(Suspect { at, why }) => text.blame(at, error.with_detail(why)),
+        None => text.blame(at, error),
+    };
     for (at, &byte) in bytes.iter().enumerate().skip(open + 1) {
         let Some(&(innermost, opened)) = awaited.last() else { break };
         if byte == innermost {
@@ -57,7 +63,7 @@ pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
                     written_at(text, opened),
                 );
                 let error = Error::config(Runtime, "unmatched bracket found in parameters");
-                return Err(text.blame(at, error.with_detail(detail)));
+                return Err(blame(at, error.with_detail(detail)));
             }
         }
     }
@@ -71,7 +77,7 @@ pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
     );
     // Quotes do not protect a '#' after a blank, which cuts off the rest of the line.
     let hint = if missing == b'"' { "A '#' after a blank begins a comment inside quotes too." } else { "" };
-    Err(text.blame(opened, error.with_detail(detail).with_detail(hint)))
+    Err(blame(opened, error.with_detail(detail).with_detail(hint)))
 }
 
 /// ` in line 3 of 'a.cntk'`, or nothing for a text that is in no file.
@@ -97,7 +103,8 @@ pub(super) fn strip_comment(line: &str) -> &str {
 }
 
 /// Calls `on_token` with the start and end of every record of `text`. `on_token` returns the position after what it
-/// used, which is greater than the start, or None to end the walk.
+/// used, which is greater than the start, or None to end the walk. Calls `on_block` with the place of every bracket around
+/// records.
 ///
 /// One level of brackets around records is ignored: `[a=1;b=2]` is `a=1;b=2`. The end of a block in brackets is only
 /// looked for after a record. That is why a block in quotes does not work: the search for the end of its last record
@@ -105,6 +112,7 @@ pub(super) fn strip_comment(line: &str) -> &str {
 pub(super) fn split(
     text: &SourceText,
     separator: u8,
+    mut on_block: impl FnMut(usize),
     mut on_token: impl FnMut(usize, usize) -> Result<Option<usize>>,
 ) -> Result<()> {
     let bytes = text.as_bytes();
@@ -121,6 +129,7 @@ pub(super) fn split(
         let next = if is_opening(first) {
             let close = closing(text, at)?;
             if block.is_none() {
+                on_block(at);
                 at += 1;
                 block = Some(close);
                 let path_like = ["..", "./", ".\\"].iter().any(|start| text[at..].starts_with(start));
@@ -166,6 +175,8 @@ pub(super) struct Record {
     pub key: Range<usize>,
     /// Where its value is, without quotes. A key alone has none: it is `true`.
     pub value: Option<Range<usize>>,
+    /// A `=` follows the key.
+    pub is_assigned: bool,
 }
 
 /// Splits the record in `text[start..end]` into key and value, and returns it with the position after it. None for a record
@@ -175,9 +186,10 @@ pub(super) fn record(text: &SourceText, start: usize, end: usize) -> Result<(Opt
     let trimmed = |range: Range<usize>| range_in(text, trim(&text[range]));
     let key_end = bytes[start..end].iter().position(|&byte| byte == b'=' || is_opening(byte));
     let Some(key_end) = key_end.map(|length| start + length) else {
-        return Ok((keyed(trimmed(start..end), None), end));
+        return Ok((keyed(trimmed(start..end), None, false), end));
     };
     let key = trimmed(start..key_end);
+    let is_assigned = bytes[key_end] == b'=';
     let empty = || format!("For an empty value write '{} = \"\"'.", &text[key.clone()]);
     let mut value_start = if bytes[key_end] == b'=' { key_end + 1 } else { key_end };
     while value_start < bytes.len() && is_blank(bytes[value_start]) {
@@ -200,17 +212,17 @@ pub(super) fn record(text: &SourceText, start: usize, end: usize) -> Result<(Opt
             let error = Error::config(InvalidArgument, message).with_detail(empty());
             return Err(text.blame(key.start, error));
         }
-        return Ok((keyed(key, Some(trimmed(value_start..end))), end));
+        return Ok((keyed(key, Some(trimmed(value_start..end)), is_assigned), end));
     }
     let close = closing(text, value_start)?;
     let value = match bytes[value_start] {
         b'"' => trimmed(value_start + 1..close),
         _ => value_start..close + 1,
     };
-    Ok((keyed(key, Some(value)), close + 1))
+    Ok((keyed(key, Some(value), is_assigned), close + 1))
 }
 
 /// CNTK reads a record without a key like any other, with its errors, before it drops it.
-fn keyed(key: Range<usize>, value: Option<Range<usize>>) -> Option<Record> {
-    (!key.is_empty()).then_some(Record { key, value })
+fn keyed(key: Range<usize>, value: Option<Range<usize>>, is_assigned: bool) -> Option<Record> {
+    (!key.is_empty()).then_some(Record { key, value, is_assigned })
 }

@@ -6,6 +6,7 @@
 
 mod array;
 mod binary;
+mod brackets;
 mod composite;
 mod convert;
 mod expand;
@@ -22,10 +23,12 @@ mod native;
 pub mod options;
 mod section;
 mod source;
+mod syntax;
 mod text;
 mod transforms;
 pub mod typed;
 mod unread;
+mod whole;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -51,6 +54,7 @@ use crate::stream::ElementType;
 use options::{
     BinaryOptions, DeserializerOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions,
 };
+use source::SourceText;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -78,7 +82,7 @@ pub struct Config {
 impl Config {
     /// Reads the text of a configuration. In messages its root is called `unknown`, as in CNTK.
     pub fn from_text(text: &str) -> Result<Config> {
-        Ok(Config::from_section(&Section::parse("unknown", text)?))
+        Ok(Config::from_section(&Section::parse_natively("unknown", &SourceText::written(text))?))
     }
 
     /// Reads a configuration file and the files that it includes, whose paths are relative to the current directory.
@@ -86,8 +90,36 @@ impl Config {
     pub fn from_file(path: impl AsRef<Path>) -> Result<Config> {
         let path = path.as_ref();
         let shown = path.display().to_string();
-        let section = Section::parse_source("global", &file::read(path)?)?;
+        let section =
+            Section::parse_natively("global", &file::read(path)?).map_err(|error| error.in_file(&shown))?;
         Ok(Config { section, file: Some(shown), kind: None })
+    }
+
+    /// The readers that the configuration has in its sections, by the names that [`Config::reader`] takes: a file for CNTK's
+    /// command line may have several, `train.reader` and `test.reader`. Those that stand alone in a file are not named.
+    ///
+    /// ```
+    /// use cntk_reader::Config;
+    ///
+    /// let config = Config::from_text("train = [ reader = [ file = a.ctf ] ] \n test = [ reader = [ file = b.ctf ] ]")?;
+    /// assert_eq!(config.readers(), ["test.reader", "train.reader"]);
+    /// let test = config.reader("test.reader")?;
+    /// # Ok::<(), cntk_reader::Error>(())
+    /// ```
+    pub fn readers(&self) -> Vec<String> {
+        whole::readers(&self.section).into_iter().map(|found| found.name).collect()
+    }
+
+    /// The configuration of the reader with this name, such as `train.reader`: the keys that lead to its section. Variables are those
+    /// of the sections around it, as in CNTK.
+    ///
+    /// A configuration with one reader needs no choice.
+    pub fn reader(&self, name: &str) -> Result<Config> {
+        let section = whole::choose(&self.section, name).map_err(|error| match &self.file {
+            Some(file) => error.in_file(file),
+            None => error,
+        })?;
+        Ok(Config { section, ..self.clone() })
     }
 
     /// A section that describes a reader, or that has one in its `reader` section.
@@ -282,7 +314,7 @@ fn settings_of(
 
 /// `confinePaths` and `allowedFolders`.
 fn read_confinement(section: &Section) -> Result<Confinement> {
-    let folders = section.array_or_empty("allowedFolders")?.texts();
+    let folders = section.array_or_empty("allowedFolders")?.paths();
     match (section.get_or("confinePaths", false)?, folders.is_empty()) {
         (true, _) => Ok(Confinement::to(folders)),
         (false, true) => Ok(Confinement::default()),
@@ -305,6 +337,21 @@ fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
     } else {
         section.section("reader")?
     };
+    let is_described = |section: &Section| {
+        describes(section)
+            || section.exists_here("readers")
+            || section.exists("readerType")
+            || section.exists("deserializers")
+    };
+    if !is_described(&section)
+        && !has_others
+        && let Some(only) = whole::only(&section)?
+    {
+        return reader_section(&only, has_others);
+    }
+    if section.is_native() {
+        syntax::check(&section)?;
+    }
     if !describes(&section) && section.exists_here("readers") {
         let names = section.array("readers")?;
         return match names.texts().as_slice() {

@@ -17,10 +17,14 @@ use super::convert::FromValue;
 use super::expand::{Expansion, expand};
 use super::lexer;
 use super::source::{Origin, SourceText, Written};
+use super::syntax::{self, Dropped};
 use super::unread::ReadLog;
-use crate::error::ExceptionClass::Runtime;
+use crate::error::ExceptionClass::{InvalidArgument, Runtime};
+use crate::file::address;
 use crate::limits::LONGEST_NUMBER;
 use crate::{Error, Result};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -46,16 +50,22 @@ struct Inner {
     /// By lower-case key.
     entries: BTreeMap<String, Entry>,
     parent: Option<Section>,
+    /// Where variables are looked up that neither this section nor one around it has.
+    variables: Option<Section>,
+    /// What was dropped when the section was opened.
+    dropped: Vec<Dropped>,
     log: Arc<ReadLog>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+pub(super) struct Entry {
     /// The key as it was first spelled.
-    key: String,
+    pub key: String,
     /// Where the key was written last.
-    origin: Option<Origin>,
-    text: SourceText,
+    pub origin: Option<Origin>,
+    pub text: SourceText,
+    /// A `=` follows the key.
+    pub is_assigned: bool,
     /// The text is the value: nothing in it is a comment, a variable or a default.
     is_literal: bool,
 }
@@ -63,7 +73,7 @@ struct Entry {
 impl Entry {
     fn new(key: &str, text: &str) -> Entry {
         let text = SourceText::generated(text);
-        Entry { key: key.to_owned(), origin: None, text, is_literal: false }
+        Entry { key: key.to_owned(), origin: None, text, is_assigned: true, is_literal: false }
     }
 }
 
@@ -93,7 +103,13 @@ impl Section {
         let entries =
             entries.into_iter().map(|(key, text)| (key.to_ascii_lowercase(), Entry::new(key, text)));
         let log = parent.map(|parent| Arc::clone(&parent.0.log)).unwrap_or_default();
-        Self::new(path.to_owned(), None, entries.collect(), parent.cloned(), log)
+        Self::new(path.to_owned(), None, entries.collect(), parent.cloned(), Vec::new(), log)
+    }
+
+    /// [`Section::parse_source`] for the library's own use, not in CNTK's place: what cannot be meant is an error, and variables
+    /// are replaced in all values.
+    pub(super) fn parse_natively(path: &str, text: &SourceText) -> Result<Section> {
+        Self::open(path.to_owned(), text, None, Arc::new(ReadLog::native()))
     }
 
     /// The section of a user's deserializer: nothing but its name.
@@ -108,19 +124,56 @@ impl Section {
         log: Arc<ReadLog>,
     ) -> Result<Section> {
         let mut entries = BTreeMap::<String, Entry>::new();
-        lexer::split(text, b';', |start, end| {
+        let has_records = Cell::new(false);
+        let dropped = RefCell::new(Vec::new());
+        let on_block = |at: usize| {
+            // Sections of one key that were merged have a blank between them that nobody wrote.
+            let is_merged = at > 0 && text.as_bytes()[at - 1] == b' ' && text.origin(at - 1).is_none();
+            if has_records.get() && !is_merged {
+                dropped.borrow_mut().push(Dropped::Joined(text.origin(at)));
+            }
+        };
+        lexer::split(text, b';', on_block, |start, end| {
             let (record, next) = lexer::record(text, start, end)?;
-            if let Some(lexer::Record { key, value }) = record {
-                let origin = text.origin(key.start);
-                let value = match value {
-                    Some(value) => text.slice(value),
-                    None => SourceText::generated("true"),
-                };
-                insert(&mut entries, &text[key], origin, value);
+            has_records.set(true);
+            match record {
+                Some(lexer::Record { key, value, is_assigned }) => {
+                    let origin = text.origin(key.start);
+                    let value = match value {
+                        Some(value) => text.slice(value),
+                        None => SourceText::generated("true"),
+                    };
+                    let before = insert(&mut entries, &text[key.clone()], origin.clone(), value, is_assigned);
+                    if let Some(before) = before {
+                        log.repeated(&path, &text[key], &before, origin.as_ref());
+                    }
+                }
+                None => dropped.borrow_mut().push(Dropped::NoKey(text.origin(start))),
             }
             Ok(Some(next))
         })?;
-        Ok(Self::new(path, text.origin(0), entries, parent, log))
+        Ok(Self::new(path, text.origin(0), entries, parent, dropped.into_inner(), log))
+    }
+
+    /// The section, unless it was written with keys that cannot be meant.
+    pub(super) fn checked(self, text: &SourceText) -> Result<Section> {
+        if self.0.log.is_native() && text.trim_start().starts_with(['[', '{', '(']) {
+            syntax::check(&self)?;
+        }
+        Ok(self)
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.entries.values()
+    }
+
+    pub(super) fn dropped(&self) -> &[Dropped] {
+        &self.0.dropped
+    }
+
+    /// Whether the section is not one in CNTK's place.
+    pub(super) fn is_native(&self) -> bool {
+        self.0.log.is_native()
     }
 
     fn new(
@@ -128,16 +181,31 @@ impl Section {
         origin: Option<Origin>,
         entries: BTreeMap<String, Entry>,
         parent: Option<Section>,
+        dropped: Vec<Dropped>,
         log: Arc<ReadLog>,
     ) -> Section {
         log.opened(&path, entries.values().map(|entry| (entry.key.as_str(), entry.origin.as_ref())));
-        Section(Arc::new(Inner { path, origin, entries, parent, log }))
+        Section(Arc::new(Inner { path, origin, entries, parent, variables: None, dropped, log }))
     }
 
     /// The same section with other entries.
     fn with_entries(&self, entries: BTreeMap<String, Entry>, log: Arc<ReadLog>) -> Section {
-        let Inner { path, origin, parent, .. } = &*self.0;
-        Self::new(path.clone(), origin.clone(), entries, parent.clone(), log)
+        let Inner { path, origin, parent, variables, dropped, .. } = &*self.0;
+        let mut same = Self::new(path.clone(), origin.clone(), entries, parent.clone(), dropped.clone(), log);
+        if let (Some(variables), Some(inner)) = (variables, Arc::get_mut(&mut same.0)) {
+            inner.variables = Some(variables.clone());
+        }
+        same
+    }
+
+    /// The same section, whose variables are looked up in another one too.
+    #[must_use]
+    pub(super) fn with_variables(&self, variables: &Section) -> Section {
+        let mut same = self.with_entries(self.0.entries.clone(), Arc::clone(&self.0.log));
+        if let Some(inner) = Arc::get_mut(&mut same.0) {
+            inner.variables = Some(variables.clone());
+        }
+        same
     }
 
     /// The same section with some values replaced or added. They count as read.
@@ -232,6 +300,14 @@ impl Section {
         self.find_entry(key).map(|(section, entry)| (section, &entry.text))
     }
 
+    /// The nearest section that has a variable, and the raw text there.
+    pub(super) fn find_variable(&self, name: &str) -> Option<(&Section, &SourceText)> {
+        self.find(name).or_else(|| {
+            let outermost = std::iter::successors(Some(self), |section| section.parent()).last()?;
+            outermost.0.variables.as_ref()?.find_variable(name)
+        })
+    }
+
     fn find_entry(&self, key: &str) -> Option<(&Section, &Entry)> {
         let mut section = self;
         loop {
@@ -293,9 +369,17 @@ impl Section {
         }
     }
 
-    /// Raw text for a typed read: None if the default is asked for.
-    fn typed(&self, key: &str) -> Option<&SourceText> {
-        self.find(key).map(|(_, text)| text).filter(|text| &***text != DEFAULT)
+    /// Text for a typed read: None if the default is asked for. CNTK replaces no variables in it, and fails where there are some.
+    fn typed(&self, key: &str) -> Result<Option<Cow<'_, SourceText>>> {
+        match self.find_entry(key) {
+            Some((holder, Entry { text, is_literal: false, .. }))
+                if self.is_native() && text.contains('$') =>
+            {
+                expand(holder, text, &mut Expansion::default()).map(|text| Some(Cow::Owned(text)))
+            }
+            Some((_, Entry { text, .. })) if &**text != DEFAULT => Ok(Some(Cow::Borrowed(text))),
+            _ => Ok(None),
+        }
     }
 
     /// Expanded text and its section: None if the default is asked for.
@@ -329,7 +413,27 @@ impl Section {
 
     /// Required read of a text.
     pub fn text(&self, key: &str) -> Result<String> {
-        self.required_text(key).map(|(_, text)| text.to_string())
+        let text = self.required_text(key)?.1;
+        self.check_text(key, &text)?;
+        Ok(text.to_string())
+    }
+
+    /// Refuses a text that cannot be meant.
+    fn check_text(&self, key: &str, text: &SourceText) -> Result<()> {
+        match syntax::strange_value(text).filter(|_| self.is_native() && !self.finds_literal(key)) {
+            Some(fault) => Err(text.blame(0, self.blame(key, syntax::refused(self, key, text, &fault)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Required read of a path.
+    pub fn path_of(&self, key: &str) -> Result<String> {
+        self.text(key).map(address::named)
+    }
+
+    /// String read of a path that need not be given.
+    pub fn path_or_none(&self, key: &str) -> Result<Option<String>> {
+        Ok(Some(self.text_or(key, "")?).filter(|path| !path.is_empty()).map(address::named))
     }
 
     /// Required read of a value.
@@ -339,7 +443,9 @@ impl Section {
 
     /// String read.
     pub fn text_or(&self, key: &str, default: &str) -> Result<String> {
-        Ok(self.expanded(key)?.map_or_else(|| default.to_owned(), |(_, text)| text.to_string()))
+        let Some((_, text)) = self.expanded(key)? else { return Ok(default.to_owned()) };
+        self.check_text(key, &text)?;
+        Ok(text.to_string())
     }
 
     /// String read of a value: CNTK reads some numbers with a default that is a text.
@@ -349,24 +455,40 @@ impl Section {
 
     /// Typed read of a value.
     pub fn get_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
-        self.typed(key).map_or(Ok(default), |text| self.convert(key, text))
+        self.typed(key)?.map_or(Ok(default), |text| self.convert(key, &text))
     }
 
     /// Converts the text of a key; an error says which key it was, and where its value is written.
     fn convert<T: FromValue>(&self, key: &str, text: &SourceText) -> Result<T> {
-        T::from_value(text).map_err(|error| {
+        let failed = |error: Error| {
             // As much of the value as says what it is.
             let (path, found) = (&self.0.path, text.get(..2 * LONGEST_NUMBER).unwrap_or(&**text));
             let error = error
                 .with_detail(format!("The value of '{path}:{key}' is '{found}'. Expected {}.", T::EXPECTED));
-            self.blame(key, text.blame(0, error))
-        })
+            let advice = syntax::strange_value(text).filter(|_| self.is_native()).map(|fault| fault.advice);
+            self.blame(key, text.blame(0, error.with_detail(advice.unwrap_or_default())))
+        };
+        let value = T::from_value(text).map_err(failed)?;
+        match T::out_of_range(text).filter(|_| self.is_native()) {
+            Some(why) => {
+                let message = format!("The value of '{key}' in '{}' {why}.", self.0.path);
+                Err(failed(Error::config(InvalidArgument, message)))
+            }
+            None => Ok(value),
+        }
     }
 
     /// Required read of a section, with the section that holds it around it.
     pub fn section(&self, key: &str) -> Result<Section> {
         let (holder, text) = self.required_text(key)?;
-        Self::open(format!("{}:{key}", holder.path()), &text, Some(holder.clone()), Arc::clone(&self.0.log))
+        let path = format!("{}:{key}", holder.path());
+        Self::open(path, &text, Some(holder.clone()), Arc::clone(&self.0.log))?.checked(&text)
+    }
+
+    /// The section that a key of this very section has, with this text in place of its own, however strange its keys.
+    pub(super) fn opened(&self, key: &str, text: &SourceText) -> Result<Section> {
+        let path = format!("{}:{key}", self.0.path);
+        Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))
     }
 
     /// Opens a key of this very section as CNTK does when it walks over all keys: whatever its text is, absent or
@@ -374,7 +496,8 @@ impl Section {
     pub fn child(&self, key: &str) -> Result<Section> {
         let absent = SourceText::default();
         let text = self.entry(key).map_or(&absent, |entry| &entry.text);
-        Self::open(format!("{}:{key}", self.0.path), text, Some(self.clone()), Arc::clone(&self.0.log))
+        let path = format!("{}:{key}", self.0.path);
+        Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))?.checked(text)
     }
 
     /// Required read of an array.
@@ -398,20 +521,38 @@ impl Section {
     /// Typed read of an array with a default that is not empty.
     pub fn typed_array_or(&self, key: &str, default: &str) -> Result<Array> {
         let path = format!("{}:{key}", self.0.path);
-        let default = SourceText::generated(default);
-        Array::open(path, self.typed(key).unwrap_or(&default), Arc::clone(&self.0.log))
+        let text = self.typed(key)?;
+        let text = text.unwrap_or_else(|| Cow::Owned(SourceText::generated(default)));
+        Array::open(path, &text, Arc::clone(&self.0.log))
+    }
+
+    /// Typed read of an array of sections, whose variables each of them replaces.
+    pub(super) fn array_of_sections(&self, key: &str) -> Result<Array> {
+        let text = self.find(key).map(|(_, text)| text).filter(|text| &***text != DEFAULT);
+        let path = format!("{}:{key}", self.0.path);
+        Array::open(path, text.unwrap_or(&SourceText::default()), Arc::clone(&self.0.log))
     }
 }
 
 /// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
 /// that opening the value gives the union.
-fn insert(entries: &mut BTreeMap<String, Entry>, key: &str, origin: Option<Origin>, text: SourceText) {
+///
+/// Gives where the key was written before, if that had another value.
+fn insert(
+    entries: &mut BTreeMap<String, Entry>,
+    key: &str,
+    origin: Option<Origin>,
+    text: SourceText,
+    is_assigned: bool,
+) -> Option<Origin> {
     let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
-    entry.origin = origin;
+    let before = std::mem::replace(&mut entry.origin, origin).filter(|_| *entry.text != *text);
+    entry.is_assigned = is_assigned;
     if text.starts_with('[') && !entry.text.is_empty() {
         entry.text.push_from(" ", None);
         entry.text.push(&text, 0..text.len());
     } else {
         entry.text = text;
     }
+    before
 }

@@ -100,6 +100,18 @@ impl Origin {
         }
     }
 
+    /// Its place in all files of the configuration, to compare it with others.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// Whether both are in one file.
+    pub fn is_beside(&self, other: &Origin) -> bool {
+        let file =
+            |origin: &Origin| origin.source.place(origin.at).map(|place| place.file.map(str::to_owned));
+        Arc::ptr_eq(&self.source, &other.source) && file(self) == file(other)
+    }
+
     /// `line 3 of 'a.cntk'`.
     pub fn describe(&self) -> String {
         match self.source.place(self.at) {
@@ -169,6 +181,11 @@ impl SourceText {
         source.add(None, Arc::from(text));
         let runs = vec![Run { at: 0, origin: Some(0) }];
         SourceText { text: text.to_owned(), runs, source: Some(Arc::new(source)) }
+    }
+
+    /// Whether it is the value of a key that stands alone.
+    pub fn is_flag(&self) -> bool {
+        self.text == "true" && self.runs.is_empty()
     }
 
     /// The same text as a part of `source`, which its origins refer to.

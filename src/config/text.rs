@@ -1,10 +1,11 @@
 //! The keys of the text (CTF) deserializer: its file, its streams, and what both kinds of readers read of them.
 
-use super::composite::AUTO_WINDOW;
+use super::composite::{AUTO_WINDOW, read_level};
 use super::convert::WidenedInt;
 use super::options::{Quirks, TextOptions, TextStream, WindowSize};
 use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
+use crate::file::address;
 use crate::limits::LARGEST_SPARSE_DIM;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
@@ -39,10 +40,10 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
         return Err(section.blame("input", error));
     }
     let streams = read_streams(&input)?;
-    let file = section.text("file")?;
+    let file = address::named_or_pattern(section.text("file")?);
     let skip_sequence_ids = section.get_or("skipSequenceIds", false)?;
     let max_errors = read_u32(section, "maxErrors", 0)?;
-    let trace_level = read_u32(section, "traceLevel", 1)?;
+    let trace_level = read_trace_level(section)?;
     let chunk_size = read_chunk_size(section)?;
     let keep_data_in_memory = section.get_or("keepDataInMemory", false)?;
     let frame_mode = section.get_or("frameMode", false)?;
@@ -111,6 +112,15 @@ pub(super) fn window_size(window: u64, in_samples: bool) -> WindowSize {
 pub(super) fn read_u32(section: &Section, key: &str, default: u64) -> Result<u32> {
     let value = section.get_or(key, WidenedInt(default))?;
     Ok((value.0 & u64::from(u32::MAX)) as u32)
+}
+
+/// `traceLevel`. A `verbosity` above it raises it, except in CNTK's place, where the two are for different parts of a reader.
+pub(super) fn read_trace_level(section: &Section) -> Result<u32> {
+    let level = read_u32(section, "traceLevel", 1)?;
+    if !section.is_native() {
+        return Ok(level);
+    }
+    Ok(level.max(read_level(section, "verbosity")?.cast_unsigned()))
 }
 
 pub(super) fn read_window(section: &Section, chunk_size: u64) -> Result<Option<WindowSize>> {

@@ -387,5 +387,5 @@ fn read_intensity(section: &Section, seed: u32) -> Result<IntensityOptions> {
 
 /// A path that need not be given.
 fn read_path(section: &Section, key: &str) -> Result<Option<String>> {
-    Ok(Some(section.text_or(key, "")?).filter(|path| !path.is_empty()))
+    section.path_or_none(key)
 }

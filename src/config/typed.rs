@@ -13,7 +13,9 @@ pub use speech::{
 };
 
 use super::section::Section;
+use super::syntax;
 use crate::error::ExceptionClass::InvalidArgument;
+use crate::file::address;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use std::fmt::{self, Write};
@@ -144,11 +146,11 @@ impl ReaderOptions {
 
     /// Paths that data files name (script files, map files, lists) must lead to the folder of the file that names them, or to
     /// one of the `allowed` folders, once symbolic links and `..` are resolved (`confinePaths`, `allowedFolders`; default: they
-    /// may lead anywhere). No folder may have quotes, line breaks or stars in its path.
+    /// may lead anywhere).
     #[must_use]
     pub fn confine_paths<P: AsRef<Path>>(mut self, allowed: &[P]) -> ReaderOptions {
         self.keys.set("confinePaths", true);
-        let folders: Vec<_> = allowed.iter().map(|path| quoted(&path.as_ref().to_string_lossy())).collect();
+        let folders: Vec<_> = allowed.iter().map(|path| quoted_path(path.as_ref())).collect();
         self.keys.set("allowedFolders", format!("({})", folders.join(":")));
         self
     }
@@ -194,30 +196,12 @@ impl Files {
     fn new(file: &Path) -> Files {
         Files(vec![file.to_owned()])
     }
-
-    /// Opens a builder's text. A single path is put in as it is: the language has no way to write every path.
-    fn section(&self, text: &str, builder: &str) -> Result<Section> {
-        let paths = self.0.iter().map(|path| {
-            path.to_str().ok_or_else(|| {
-                let message =
-                    format!("The path '{}' is not UTF-8 text, which paths must be here.", path.display());
-                Error::config(InvalidArgument, message)
-            })
-        });
-        let paths = paths.collect::<Result<Vec<_>>>()?;
-        if let [path] = *paths {
-            let text = text.replacen(&format!("  {self}\n"), "", 1);
-            return Ok(Section::parse_generated(builder, &text)?.with_literal("file", path));
-        }
-        paths.iter().try_for_each(|path| check_quoted("path", path))?;
-        Section::parse_generated(builder, text)
-    }
 }
 
 /// The key that a configuration would have.
 impl fmt::Display for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let paths: Vec<_> = self.0.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+        let paths: Vec<_> = self.0.iter().map(|path| quoted_pattern(path)).collect();
         match &*paths {
             [path] => write!(f, "file = {path}"),
             paths => write!(f, "file = ({})", paths.join(":")),
@@ -347,7 +331,7 @@ impl CtfDeserializer {
             check_name(&stream.name)?;
             stream.alias.iter().try_for_each(|alias| check_quoted("alias", alias))?;
         }
-        self.files.section(&self.to_string(), "CtfDeserializer")
+        Section::parse_generated("CtfDeserializer", &self.to_string())
     }
 }
 
@@ -420,7 +404,7 @@ impl CbfDeserializer {
             check_name(name)?;
             check_quoted("name of a stream in the file", in_file)?;
         }
-        self.files.section(&self.to_string(), "CbfDeserializer")
+        Section::parse_generated("CbfDeserializer", &self.to_string())
     }
 }
 
@@ -445,12 +429,36 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
+/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do not protect it.
+fn quoted_path(path: &Path) -> String {
+    match path.to_str() {
+        // In an array a star would repeat the element, and brackets would make one of a single path.
+        Some(text) if is_plain_path(text) && !text.contains('*') && !text.starts_with(['(', '[', '{']) => {
+            quoted(text)
+        }
+        _ => quoted(&address::url_of(path, false)),
+    }
+}
+
+/// A path or a pattern, otherwise as [`quoted_path`].
+fn quoted_pattern(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) if is_plain_path(text) => quoted(text),
+        _ => quoted(&address::url_of(path, true)),
+    }
+}
+
+fn is_plain_path(text: &str) -> bool {
+    is_plain(text) && !text.starts_with("file:")
+}
+
 /// Whether a text in quotes comes out as it is.
 fn is_plain(text: &str) -> bool {
     let comment = text.starts_with('#') || text.contains(" #") || text.contains("\t#");
     let variable = text.matches('$').count() > 1;
     let trimmed = text.trim_matches([' ', '\t']).len() == text.len();
-    trimmed && !comment && !variable && text != "default" && !text.contains(['"', '\n', '\r'])
+    let control = text.contains(|c: char| c == '"' || c.is_control());
+    trimmed && !comment && !variable && text != "default" && !control && syntax::strange_value(text).is_none()
 }
 
 /// Refuses texts that quotes do not protect.

@@ -11,7 +11,13 @@ const MAX_LINES: usize = 20;
 
 /// What was opened and read of one configuration, by lower-case path of the section.
 #[derive(Debug, Default)]
-pub(super) struct ReadLog(Mutex<BTreeMap<String, Scope>>);
+pub(super) struct ReadLog {
+    scopes: Mutex<BTreeMap<String, Scope>>,
+    /// Keys that were written twice, by lower-case path of the section and key: a line for each.
+    repeated: Mutex<BTreeMap<(String, String), String>>,
+    /// The configuration is not one in CNTK's place.
+    is_native: bool,
+}
 
 #[derive(Debug, Default)]
 struct Scope {
@@ -23,9 +29,30 @@ struct Scope {
 }
 
 impl ReadLog {
+    /// Of a configuration that is not in CNTK's place.
+    pub(super) fn native() -> ReadLog {
+        ReadLog { is_native: true, ..ReadLog::default() }
+    }
+
+    pub(super) fn is_native(&self) -> bool {
+        self.is_native
+    }
+
+    /// Notes that a key stands in one file twice, with two values. A file may override what one that it includes says.
+    pub(super) fn repeated(&self, path: &str, key: &str, before: &Origin, after: Option<&Origin>) {
+        let Some(after) = after.filter(|after| self.is_native && after.is_beside(before)) else { return };
+        let line = format!(
+            "The configuration key '{key}' in '{path}' is written twice ({}, {}); of single values the last one counts, sections in \
+             '[ ]' are merged",
+            before.describe(),
+            after.describe()
+        );
+        self.repeated.lock().insert((path.to_ascii_lowercase(), key.to_ascii_lowercase()), line);
+    }
+
     /// Notes a section's keys; one that is opened again keeps what was read.
     pub(super) fn opened<'k>(&self, path: &str, keys: impl Iterator<Item = (&'k str, Option<&'k Origin>)>) {
-        let mut scopes = self.0.lock();
+        let mut scopes = self.scopes.lock();
         let scope = scopes.entry(path.to_ascii_lowercase()).or_default();
         path.clone_into(&mut scope.path);
         scope
@@ -35,7 +62,7 @@ impl ReadLog {
 
     /// The key of the section `path` that is most like `wanted`, among those that nothing has asked for yet.
     pub(super) fn misspelt(&self, path: &str, wanted: &str) -> Option<String> {
-        let scopes = self.0.lock();
+        let scopes = self.scopes.lock();
         let scope = scopes.get(&path.to_ascii_lowercase())?;
         let unread = scope.keys.iter().filter(|(lower, _)| !scope.asked.contains_key(*lower));
         let unread: BTreeSet<&str> = unread.map(|(_, (key, _))| key.as_str()).collect();
@@ -44,7 +71,7 @@ impl ReadLog {
 
     /// Notes that a key was asked for, whether the section has it or not.
     pub(super) fn asked(&self, path: &str, key: &str) {
-        let mut scopes = self.0.lock();
+        let mut scopes = self.scopes.lock();
         let scope = scopes.entry(path.to_ascii_lowercase()).or_default();
         scope.asked.entry(key.to_ascii_lowercase()).or_insert_with(|| key.to_owned());
     }
@@ -61,12 +88,8 @@ impl ReadLog {
     /// `unremarkable`.
     pub(super) fn unread_but(&self, path: &str, unremarkable: &[&str]) -> Vec<String> {
         let path = path.to_ascii_lowercase();
-        let inside = |other: &str| {
-            other
-                .strip_prefix(path.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '[']))
-        };
-        let scopes = self.0.lock();
+        let inside = |other: &str| is_inside(&path, other);
+        let scopes = self.scopes.lock();
         let mut lines = Vec::new();
         for scope in scopes.iter().filter(|(path, _)| inside(path)).map(|(_, scope)| scope) {
             let known: BTreeSet<&str> = scope.asked.values().map(String::as_str).collect();
@@ -92,12 +115,20 @@ impl ReadLog {
         lines
     }
 
+    /// One line for each key of the section `path`, and of those opened inside it, that is written twice.
+    fn repeated_in(&self, path: &str) -> Vec<String> {
+        let path = path.to_ascii_lowercase();
+        let repeated = self.repeated.lock();
+        repeated.iter().filter(|((of, _), _)| is_inside(&path, of)).map(|(_, line)| line.clone()).collect()
+    }
+
     /// Logs the lines of [`ReadLog::unread_but`] as warnings, except those about keys that are `unremarkable`.
     pub(super) fn report(&self, path: &str, unremarkable: &[&str], logger: Logger) {
         if !logger.shows(Level::Warning) {
             return;
         }
-        let lines = self.unread_but(path, unremarkable);
+        let mut lines = self.repeated_in(path);
+        lines.extend(self.unread_but(path, unremarkable));
         for line in lines.iter().take(MAX_LINES) {
             logger.write(Level::Warning, line);
         }
@@ -108,4 +139,9 @@ impl ReadLog {
             );
         }
     }
+}
+
+/// Whether a section is the one of a path in lower case, or one inside it.
+fn is_inside(path: &str, other: &str) -> bool {
+    other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '[']))
 }

@@ -2,7 +2,7 @@
 
 use super::frame_writer::FrameWriter;
 use crate::error::ExceptionClass;
-use crate::file::NewFile;
+use crate::file::{NewFile, address};
 use crate::memory::room;
 use crate::{Error, ErrorKind, Result};
 use std::io::{self, Read, Seek, Write};
@@ -42,7 +42,8 @@ impl Output {
 
     /// Opens a file; if `named`, under its temporary name in any case.
     pub(super) fn open(path: &str, part: &str, named: bool) -> Result<Output> {
-        let target = Path::new(path);
+        let exact = address::exact(path);
+        let target = Path::new(&exact);
         if target.file_name().is_none() {
             return Err(Error::argument(format!("'{path}' does not name a file.")));
         }

@@ -1,16 +1,19 @@
 //! The files that a deserializer's `file` names: a path, a pattern, or a list of both.
 //!
 //! A path that exists is that file, whatever characters it has: CNTK 2.7 knows nothing else, so a configuration that it reads
-//! means what it meant. Otherwise a text in parentheses is a list, and a text with `*`, `?` or `[` is a pattern.
+//! means what it meant. Otherwise a text in parentheses is a list, a text with `*`, `?` or `[` is a pattern, and `file:` begins the
+//! URL of either.
 
 mod pattern;
 
 use crate::error::ExceptionClass;
-use crate::file::{mounted, with_retry};
+use crate::file::{address, mounted, with_retry};
 use crate::{Error, ErrorKind, Result};
 use pattern::Pattern;
+use std::ffi::OsString;
 use std::fs::{self, DirEntry};
 use std::io;
+use std::path::Path;
 
 /// Files of one deserializer that stay open. Of longer lists each file is opened when it is read, because a process may have
 /// few descriptors, often 1024.
@@ -46,12 +49,15 @@ fn elements(list: &str) -> impl Iterator<Item = &str> {
 }
 
 fn exists(path: &str) -> bool {
-    with_retry(|| fs::metadata(path)).is_ok()
+    with_retry(|| fs::metadata(address::exact(path))).is_ok()
 }
 
 /// The files of an element: one path, or those that match a pattern. Paths of mounted file systems are no patterns.
 fn matching(text: &str) -> Result<Vec<String>> {
-    if !pattern::is_pattern(text) || exists(text) || mounted::is_mounted(text) {
+    let is_exact = !pattern::is_pattern(text) || mounted::is_mounted(text);
+    // In a URL an escaped star is a star of the name.
+    let text = &address::named(text.to_owned());
+    if is_exact || exists(text) {
         return Ok(vec![text.to_owned()]);
     }
     let components: Vec<_> = text.split('/').collect();
@@ -92,11 +98,12 @@ fn search(folder: String, components: &[&str], must_exist: bool, found: &mut Vec
         return Ok(());
     }
     let pattern = Pattern::new(component);
-    let entries = match with_retry(|| fs::read_dir(if folder.is_empty() { "." } else { &folder })) {
-        Ok(entries) => entries,
-        Err(cause) if !must_exist && is_nothing(&cause) => return Ok(()),
-        Err(cause) => return Err(unreadable(&folder, &cause)),
-    };
+    let entries =
+        match with_retry(|| fs::read_dir(address::exact(if folder.is_empty() { "." } else { &folder }))) {
+            Ok(entries) => entries,
+            Err(cause) if !must_exist && is_nothing(&cause) => return Ok(()),
+            Err(cause) => return Err(unreadable(&folder, &cause)),
+        };
     for entry in entries {
         let entry = entry.map_err(|cause| unreadable(&folder, &cause))?;
         let name = entry.file_name();
@@ -104,11 +111,9 @@ fn search(folder: String, components: &[&str], must_exist: bool, found: &mut Vec
         if !pattern.matches(&shown) {
             continue;
         }
-        let path = format!("{folder}{shown}");
-        if name.to_str().is_none() {
-            let message = format!("The name of the file '{path}' is not UTF-8 text.");
-            return Err(Error::argument(message).with_detail("Give the file another name.").in_file(&path));
-        }
+        let mut path = OsString::from(&folder);
+        path.push(&name);
+        let path = address::text_of(Path::new(&path)).into_owned();
         match rest {
             [] if is_file(&entry, &path)? => found.push(path),
             [] => {}
@@ -138,7 +143,7 @@ fn is_file(entry: &DirEntry, path: &str) -> Result<bool> {
 
 /// Whether a path is one of a file. A file that cannot be looked at is an error: without it the data would not be complete.
 fn leads_to_file(path: &str) -> Result<bool> {
-    match with_retry(|| fs::metadata(path)) {
+    match with_retry(|| fs::metadata(address::exact(path))) {
         Ok(file) => Ok(!file.is_dir()),
         Err(cause) if is_nothing(&cause) => Ok(false),
         Err(cause) => Err(Error::io("Error looking at file", path, &cause)),

@@ -4,7 +4,7 @@
 //! with the state of the data. CNTK 2.7 reads as many records as the header says, of either kind of cache, and so ignores it.
 //! CNTK itself trusts any cache that is not older than its data.
 
-use crate::file::{DataFile, FileState, NewFile};
+use crate::file::{DataFile, FileState, NewFile, address};
 use byteorder::{ByteOrder, LE};
 use std::fs::File;
 use std::io;
@@ -94,7 +94,7 @@ pub fn write(
     write: impl FnOnce(&mut File) -> io::Result<()>,
     are_unchanged: impl FnOnce() -> bool,
 ) -> io::Result<()> {
-    let mut cache = NewFile::create(Path::new(path), "")?;
+    let mut cache = NewFile::create(Path::new(&address::exact(path)), "")?;
     write(cache.file())?;
     match are_unchanged() {
         true => cache.replace_cache(),

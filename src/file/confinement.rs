@@ -3,7 +3,7 @@
 //! CNTK's users write absolute paths into such files, so paths may lead anywhere unless the configuration confines them
 //! (`confinePaths`): data files from elsewhere then cannot make a reader open other files than those that came with them.
 
-use super::mounted;
+use super::{address, mounted};
 use crate::error::ExceptionClass;
 use crate::{Error, ErrorKind, Result};
 use std::ffi::OsStr;
@@ -37,7 +37,7 @@ impl Confinement {
             if mounted::is_mounted(folder) {
                 return Ok(Folder::Mounted(format!("{}/", folder.trim_end_matches('/'))));
             }
-            let resolved = std::fs::canonicalize(folder);
+            let resolved = std::fs::canonicalize(address::exact(folder));
             resolved
                 .map(Folder::Local)
                 .map_err(|cause| Error::io("Cannot resolve the folder", folder, &cause))

@@ -6,6 +6,7 @@
 //! once ([`unpacked`]). Offsets are those of the unpacked data. A network that recovers within four seconds disturbs none of
 //! the readers, and errors name the path and the offset.
 
+pub mod address;
 mod confinement;
 #[cfg(test)]
 pub mod faults;
@@ -172,12 +173,14 @@ impl DataFile {
         }
     }
 
-    /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place.
+    /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place. A URL is taken apart.
     pub fn open_shown(
         exact: &OsStr,
         path: &str,
         refuse: impl FnOnce(&io::Error) -> Error,
     ) -> Result<DataFile> {
+        let decoded = exact.to_str().map(address::exact);
+        let exact = decoded.as_deref().unwrap_or(exact);
         let file = Self::open_packed(exact, path, refuse)?;
         match packed::Compression::of(&file, exact)? {
             Some(compression) => packed::open(file, compression),
@@ -345,7 +348,7 @@ impl DataFile {
             Source::Text { file, .. } => return file.is_same_as(path),
         };
         let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
-        match (own, std::fs::metadata(path)) {
+        match (own, std::fs::metadata(address::exact(path))) {
             (Ok(own), Ok(other)) => identity(&own) == identity(&other),
             _ => false,
         }

@@ -78,7 +78,7 @@ impl Entry {
         let (place, device, inode) = match &packed.0.source {
             Source::Local(file) => {
                 let metadata = packed.metadata_of(file)?;
-                let place = fs::canonicalize(packed.path()).unwrap_or_default();
+                let place = fs::canonicalize(super::address::exact(packed.path())).unwrap_or_default();
                 (place, metadata.dev(), metadata.ino())
             }
             _ => (PathBuf::from(packed.path()), 0, 0),

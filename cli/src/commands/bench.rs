@@ -101,7 +101,7 @@ pub fn run(options: &Bench, global: &Global) -> Outcome {
             "Repetitions, numbers of threads and the minibatch size must not be 0.".to_owned(),
         ));
     }
-    let input = Input::recognize(&options.file)?;
+    let input = Input::recognize(&options.file, global)?;
     let opened = || open(&input, Scan::Whole, global, |reader| reader.trace_level(0));
     let mut report = Report {
         schema: SCHEMA,

@@ -3,11 +3,12 @@
 use crate::args::{Form, Global};
 use crate::arrow;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::input::Input;
+use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, bytes, number};
 use crate::progress::Progress;
 use cntk_reader::convert::{ConvertOptions, Data, Format, NumpyOptions, convert};
+use cntk_reader::file::address;
 use cntk_reader::files::{CompressOptions, compress_with};
 use cntk_reader::speech::{self, SpeechConversion};
 use cntk_reader::{ElementType, FileFormat, ReaderOptions};
@@ -205,9 +206,8 @@ fn is_data(kind: Kind) -> bool {
     matches!(kind, Kind::Config | Kind::Arrow) || format(kind).is_some()
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
-    let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Failure::Usage(format!("The path '{}' is not UTF-8 text.", path.display())))
+fn text(path: &Path) -> String {
+    address::text_of(path).into_owned()
 }
 
 impl Convert {
@@ -215,7 +215,7 @@ impl Convert {
         if let Some(kind) = self.from {
             return Ok(kind);
         }
-        let found = FileFormat::of_file(&text(&self.input)?)?;
+        let found = format_of(&self.input)?;
         Ok(match found {
             FileFormat::Configuration => Kind::Config,
             FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => Kind::Ctf,
@@ -313,7 +313,7 @@ impl Convert {
         options.level = level.unwrap_or(options.level);
         options.verify = !self.no_verify;
         let progress = Progress::bytes(global, "Compressing");
-        compress_with(&text(&self.input)?, &text(&self.output)?, &options, &mut |at| {
+        compress_with(&text(&self.input), &text(&self.output), &options, &mut |at| {
             progress.set(at.bytes, at.total);
             ControlFlow::Continue(())
         })?;
@@ -328,7 +328,7 @@ impl Convert {
         compression: Option<u32>,
         global: &Global,
     ) -> Result<Report, Failure> {
-        let output = text(&self.output)?;
+        let output = text(&self.output);
         self.check_different()?;
         let mut data = self.data(from, global)?;
         if !self.stream.is_empty() {
@@ -368,18 +368,18 @@ impl Convert {
                 numpy.is_archive = Some(from == Kind::Npz);
                 numpy.stream = self.stream.first().filter(|_| from == Kind::Npy).cloned();
                 numpy.element = self.element();
-                Data::of_numpy(&text(&self.input)?, &numpy)?
+                Data::of_numpy(&text(&self.input), &numpy)?
             }
             Kind::Arrow => {
                 let options = ArrowOptions { element: self.element(), one_hot: self.one_hot.clone() };
-                arrow::open(&text(&self.input)?, &options)?
+                arrow::open(&text(&self.input), &options)?
             }
             _ => {
                 if !self.one_hot.is_empty() {
                     let message = "--one-hot is for arrays of NumPy and Arrow: other formats say which values are sparse.";
                     return Err(Failure::Usage(message.to_owned()));
                 }
-                let input = Input::recognize(&self.input)?;
+                let input = Input::recognize(&self.input, global)?;
                 let adjust = |reader: ReaderOptions| match self.element() {
                     Some(element) => reader.precision(element),
                     None => reader,
@@ -421,8 +421,8 @@ impl Convert {
             _ => return Err(Failure::Usage("Say which stream has the labels: --stream NAME.".to_owned())),
         };
         let conversion = SpeechConversion {
-            input: text(&self.input)?,
-            output: text(&self.output)?,
+            input: text(&self.input),
+            output: text(&self.output),
             script: self.script.clone(),
             states: self.states.clone(),
             stream,

@@ -68,7 +68,7 @@ struct Shown {
 
 pub fn head(options: &Head, global: &Global) -> Outcome {
     let shown = &options.shown;
-    let mut reader = Input::of_files(&shown.files)?.sequences()?;
+    let mut reader = Input::of_files(&shown.files, global)?.sequences()?;
     if options.key.is_empty() {
         return show(&mut reader, 0..shown.count, shown, global);
     }
@@ -88,7 +88,7 @@ pub fn head(options: &Head, global: &Global) -> Outcome {
 
 pub fn sample(options: &Sample, global: &Global) -> Outcome {
     let shown = &options.shown;
-    let mut reader = Input::of_files(&shown.files)?.sequences()?;
+    let mut reader = Input::of_files(&shown.files, global)?.sequences()?;
     let all = reader.count()?;
     show(&mut reader, draw(all, shown.count, options.seed).into_iter(), shown, global)
 }

@@ -56,7 +56,7 @@ struct Made {
 }
 
 pub fn run(options: &Index, global: &Global) -> Outcome {
-    let input = Input::recognize(&options.file)?;
+    let input = Input::recognize(&options.file, global)?;
     let caches = open(&input, Scan::Sample, global, |reader| reader)?.index_caches()?;
     if caches.is_empty() {
         return Err(Failure::Usage(format!(

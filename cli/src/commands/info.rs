@@ -125,7 +125,7 @@ impl From<WindowUse> for Window {
 const SAMPLE: u64 = 32 << 20;
 
 pub fn run(options: &Info, global: &Global) -> Outcome {
-    let input = Input::of_files(&options.files)?;
+    let input = Input::of_files(&options.files, global)?;
     let mut output = Output::new(global, Form::Table);
     let wants_all = options.full || options.config || input.format == FileFormat::Cbf;
     if !wants_all && let Some(brief) = input.brief()? {

@@ -211,7 +211,7 @@ fn json(finding: &Finding) -> Line<'_> {
 
 pub fn run(options: &Validate, global: &Global) -> Outcome {
     let begun = Instant::now();
-    let input = Input::of_files(&options.files)?;
+    let input = Input::of_files(&options.files, global)?;
     let log = Log::collect();
     let progress = Progress::bytes(global, "Validating");
     let output = Output::new(global, Form::Table);

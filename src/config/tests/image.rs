@@ -15,7 +15,8 @@ fn read_with(
     others: Others<'_>,
 ) -> Result<ReaderSettings> {
     let element = format!("[module=ImageReader;type={name};input=[{input}];{outer}]");
-    Config::from_text(&format!("traceLevel=0\n{reader}\ndeserializers=({element})"))?.settings(others)
+    let section = Section::parse("unknown", &format!("traceLevel=0\n{reader}\ndeserializers=({element})"))?;
+    Config::from_section(&section).settings(others)
 }
 
 fn read(input: &str, outer: &str) -> Result<ImageOptions> {
@@ -487,9 +488,12 @@ fn builders() {
     let text = format!("traceLevel=0\ndeserializers=({images})");
     assert_eq!(image(from_text(&text).unwrap()), built);
     let of = |features: &str, labels: &str| crate::ImageDeserializer::new("m", features, labels, 2);
-    for wrong in [of("x", "X"), of("x=", "y"), of("x", ""), of("x", "y").add_transform(Mean::new("a\"b"))] {
+    for wrong in [of("x", "X"), of("x=", "y"), of("x", "")] {
         assert!(wrong.section().is_err(), "{wrong}");
     }
+    let odd = of("x", "y").add_transform(Mean::new("a\"b #c"));
+    let built = settings(odd.section().unwrap()).unwrap();
+    assert_eq!(built.transforms, [TransformOptions::Mean(Some("a\"b #c".to_owned()))]);
 }
 
 fn legacy(reader: &str) -> Result<ReaderSettings> {

@@ -1,6 +1,6 @@
 //! Builders make the sections that a text would have: the same settings, key by key.
 
-use crate::config::options::ReaderSettings;
+use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::config::{
     CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
     HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
@@ -151,7 +151,6 @@ fn deserializers_of_speech_of_either_kind_are_the_same() {
     assert_same(typed.section(), &typed.to_string(), text, LEADER);
 }
 
-/// A single path may have any characters; several have to be written.
 #[test]
 fn several_files_are_a_list() {
     let typed = ctf().add_file("b:1.ctf").add_file("c-*.ctf");
@@ -164,11 +163,13 @@ fn several_files_are_a_list() {
         file = (\"a.cbf\":\"b.cbf\") ; sharedIds = true ]";
     assert_same(typed.section(), &typed.to_string(), text, "");
     for path in ["a\"b", " a", "a #b"] {
-        assert_eq!(ctf().add_file(path).section().unwrap_err().kind(), ErrorKind::Config);
+        let section = ctf().add_file(path).section().unwrap();
+        let file = section.text("file").unwrap();
+        assert_eq!(crate::deserialize::files::named(&file).unwrap(), ["train.ctf", path]);
     }
 }
 
-/// The one file of a deserializer may have any path; paths in a stream's own section have to be written.
+/// Paths may have any characters wherever they stand.
 #[test]
 fn paths_of_speech() {
     let odd = "/a (b) [c] \"quoted\" #d $e$ ; * default";
@@ -184,18 +185,24 @@ fn paths_of_speech() {
         assert_eq!(of(KaldiDeserializer::script("x", path, 1).section()), path);
     }
     assert_eq!(of(HtkMlfDeserializer::new("x", "(a; [b]:*)", 1).section()), "(a; [b]:*)");
-    let refused = [
-        HtkMlfDeserializer::new("x", odd, 1).section(),
-        HtkMlfDeserializer::new("x", "a*2", 1).add_mlf_file("b").section(),
-        HtkMlfBinaryDeserializer::new("x", "a \"", 1).section(),
-        HtkFeatureDeserializer::new("x", "a*2", 1).add_scp_file("b").section(),
-        HtkFeatureDeserializer::new("x", "a", 1).prefix_path("b\"").section(),
-        HtkFeatureDeserializer::new("a=b", "a", 1).section(),
-        HtkMlfDeserializer::new("x", "a", 1).state_list("$a$").section(),
-    ];
-    for section in refused {
-        assert_eq!(section.unwrap_err().kind(), ErrorKind::Config);
-    }
+    assert_eq!(of(HtkMlfDeserializer::new("x", odd, 1).section()), odd);
+    assert_eq!(of(HtkMlfBinaryDeserializer::new("x", "a \"", 1).section()), "a \"");
+    let options = |section: Result<Section>| {
+        let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
+        settings(&ReaderOptions::new(), &[leader, section.unwrap()]).unwrap().deserializers.remove(1)
+    };
+    let labels = HtkMlfDeserializer::new("x", "a*2", 1).add_mlf_file(odd).state_list("$a$");
+    let DeserializerOptions::Mlf(labels) = options(labels.section()) else { panic!() };
+    assert_eq!(labels.files, ["a*2", odd]);
+    assert_eq!(labels.state_list.as_deref(), Some("$a$"));
+    let features = HtkFeatureDeserializer::new("x", "a*2", 1).add_scp_file(odd).prefix_path("b\"");
+    let DeserializerOptions::HtkFeatures(features) = options(features.section()) else { panic!() };
+    assert_eq!(
+        (features.scp_files, features.prefix),
+        (vec!["a*2".to_owned(), odd.to_owned()], "b\"".to_owned())
+    );
+    let unnamed = HtkFeatureDeserializer::new("a=b", "a", 1).section();
+    assert_eq!(unnamed.unwrap_err().kind(), ErrorKind::Config);
 }
 
 /// Every option alone: its line of text gives the settings that the method gives, and changes something.

@@ -1,6 +1,6 @@
 //! Builders of the deserializers of images, and of the transforms of their images.
 
-use super::{Files, Keys, check_name, check_quoted, quoted};
+use super::{Keys, check_name, check_quoted, quoted, quoted_path};
 use crate::config::options::{Interpolation, ScaleMode};
 use crate::config::section::Section;
 use crate::error::ExceptionClass::InvalidArgument;
@@ -30,16 +30,7 @@ impl Transform {
     }
 
     fn check(&self) -> Result<()> {
-        check_quoted("name of a transform", &self.name)?;
-        let Some((key, path)) = &self.path else { return Ok(()) };
-        match path.to_str() {
-            Some(path) => check_quoted(key, path),
-            None => {
-                let message =
-                    format!("The path '{}' is not UTF-8 text, which paths must be here.", path.display());
-                Err(Error::config(InvalidArgument, message))
-            }
-        }
+        check_quoted("name of a transform", &self.name)
     }
 }
 
@@ -51,7 +42,7 @@ impl fmt::Display for Transform {
             write!(f, " ; {key} = {value}")?;
         }
         if let Some((key, path)) = &self.path {
-            write!(f, " ; {key} = {}", quoted(&path.to_string_lossy()))?;
+            write!(f, " ; {key} = {}", quoted_path(path))?;
         }
         f.write_str(" ]")
     }
@@ -353,7 +344,7 @@ impl ImageSection {
             );
         }
         self.transforms.iter().try_for_each(Transform::check)?;
-        Files::new(&self.file).section(&self.to_string(), self.name)
+        Section::parse_generated(self.name, &self.to_string())
     }
 }
 
@@ -361,7 +352,7 @@ impl fmt::Display for ImageSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ImageSection { name, file, features, labels, classes, keys, transforms } = self;
         writeln!(f, "[\n  type = \"{name}\"\n  module = \"ImageReader\"")?;
-        writeln!(f, "  file = {}", quoted(&file.to_string_lossy()))?;
+        writeln!(f, "  file = {}", quoted_path(file))?;
         keys.write(f, "  ")?;
         write!(f, "  input = [\n    {features} = [ transforms = (")?;
         for (number, transform) in transforms.iter().enumerate() {

@@ -1,9 +1,8 @@
 //! Builders of the deserializers for speech: HTK features, labels (MLF), lattices and Kaldi archives.
 
-use super::{Keys, check_name, check_quoted, quoted, unwritable};
+use super::{Keys, check_name, quoted_path};
+use crate::Result;
 use crate::config::section::Section;
-use crate::error::ExceptionClass::InvalidArgument;
-use crate::{Error, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +18,8 @@ struct StreamSection {
     /// Keys of the stream.
     inner: Keys,
     files: Files,
-    /// Other texts of the stream's keys, which have to be written in quotes.
-    texts: Vec<(&'static str, String)>,
+    /// Other paths of the stream's keys.
+    paths: Vec<(&'static str, PathBuf)>,
 }
 
 /// How the files of a deserializer are written.
@@ -29,65 +28,39 @@ struct Files {
     paths: Vec<PathBuf>,
     /// The key of a single file, and that of several, an array.
     keys: (&'static str, &'static str),
-    /// A single file may be written at the deserializer, where it is taken as it is.
+    /// A single file is written at the deserializer.
     is_inherited: bool,
 }
 
 impl StreamSection {
     fn new(head: &'static str, stream: &str, files: Files) -> StreamSection {
         let (outer, inner) = (Keys::default(), Keys::default());
-        StreamSection { head, stream: stream.to_owned(), outer, inner, files, texts: Vec::new() }
-    }
-
-    fn set_text(&mut self, key: &'static str, text: &str) {
-        self.texts.retain(|(other, _)| *other != key);
-        self.texts.push((key, text.to_owned()));
+        StreamSection { head, stream: stream.to_owned(), outer, inner, files, paths: Vec::new() }
     }
 
     fn set_path(&mut self, key: &'static str, path: &Path) {
-        self.set_text(key, &path.to_string_lossy());
+        self.paths.retain(|(other, _)| *other != key);
+        self.paths.push((key, path.to_owned()));
     }
 
     /// The section; `builder` is its name in messages.
     fn section(&self, builder: &str) -> Result<Section> {
         check_name(&self.stream)?;
-        self.texts.iter().try_for_each(|(key, text)| check_quoted(key, text))?;
-        let paths = self.files.paths.iter().map(|path| {
-            path.to_str().ok_or_else(|| {
-                let message =
-                    format!("The path '{}' is not UTF-8 text, which paths must be here.", path.display());
-                Error::config(InvalidArgument, message)
-            })
-        });
-        let paths = paths.collect::<Result<Vec<_>>>()?;
-        if let ([path], true) = (paths.as_slice(), self.files.is_inherited) {
-            let mut text = String::new();
-            // Writing to a text cannot fail.
-            _ = self.write(&mut text, false);
-            return Ok(Section::parse_generated(builder, &text)?.with_literal(self.files.keys.0, path));
-        }
-        for path in &paths {
-            check_quoted("path", path)?;
-            if paths.len() > 1 && path.contains('*') {
-                // In an array it would repeat what is before it.
-                return Err(unwritable("path", path));
-            }
-        }
         Section::parse_generated(builder, &self.to_string())
     }
 
-    fn write(&self, f: &mut impl fmt::Write, with_files: bool) -> fmt::Result {
+    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
         writeln!(f, "[\n  {}", self.head)?;
         let Files { paths, keys: (one, several), is_inherited } = &self.files;
         let file = match paths.as_slice() {
-            [path] => format!("{one} = {}", quoted(&path.to_string_lossy())),
+            [path] => format!("{one} = {}", quoted_path(path)),
             paths => {
-                let paths: Vec<_> = paths.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+                let paths: Vec<_> = paths.iter().map(|path| quoted_path(path)).collect();
                 format!("{several} = ({})", paths.join(":"))
             }
         };
         let is_outside = *is_inherited && paths.len() == 1;
-        if with_files && is_outside {
+        if is_outside {
             writeln!(f, "  {file}")?;
         }
         for (key, value) in &self.outer.0 {
@@ -95,8 +68,8 @@ impl StreamSection {
         }
         write!(f, "  input = [ {} = [", self.stream)?;
         let mut inner: Vec<_> = self.inner.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        inner.extend(self.texts.iter().map(|(key, text)| format!("{key} = {}", quoted(text))));
-        if with_files && !is_outside {
+        inner.extend(self.paths.iter().map(|(key, path)| format!("{key} = {}", quoted_path(path))));
+        if !is_outside {
             inner.insert(0, file);
         }
         write!(f, " {} ] ]\n]", inner.join(" ; "))
@@ -106,7 +79,7 @@ impl StreamSection {
 /// The section that a configuration would have in `deserializers`.
 impl fmt::Display for StreamSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, true)
+        self.write(f)
     }
 }
 

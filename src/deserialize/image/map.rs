@@ -13,6 +13,8 @@ use memchr::memchr;
 
 /// A map file: its text, and where each line has its path.
 pub(super) struct Map {
+    /// Its folder, as the operating system has it.
+    folder: Vec<u8>,
     /// Path of the file, as the configuration writes it.
     file: String,
     text: Vec<u8>,
@@ -52,7 +54,8 @@ impl Map {
     }
 
     fn of_text(file: &str, text: Vec<u8>, label_dim: u32, corpus: &Corpus) -> Result<Map> {
-        let mut map = Map { file: file.to_owned(), text, lines: Vec::new(), keys: None };
+        let mut map =
+            Map { file: file.to_owned(), folder: paths::folder(file), text, lines: Vec::new(), keys: None };
         let mut keys = Keys::new(corpus);
         let (mut at, mut number) = (0, 0);
         while at < map.text.len() {
@@ -123,7 +126,7 @@ impl Map {
 
     /// Appends the path with the map's folder in the place of three dots.
     pub fn expand_path(&self, line: u32, expanded: &mut Vec<u8>) {
-        paths::expand(self.path(line), paths::folder(&self.file), expanded);
+        paths::expand(self.path(line), &self.folder, expanded);
     }
 
     /// The number of the image's class.

@@ -1,21 +1,25 @@
 //! Paths of images, as map files write them.
 
+use crate::file::address;
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
 
 /// What stands at the beginning of a path for the folder of the map file.
 const FOLDER: &[u8] = b"...";
 
 /// The folder of a map file: its path up to the last separator, or all of the path if there is none (CNTK 2.7).
-pub(super) fn folder(map: &str) -> &str {
-    map.rfind(['/', '\\']).map_or(map, |end| &map[..end])
+pub(super) fn folder(map: &str) -> Vec<u8> {
+    let map = address::exact(map);
+    let map = map.as_bytes();
+    memchr::memrchr2(b'/', b'\\', map).map_or(map, |end| &map[..end]).to_owned()
 }
 
 /// Appends a path, with the map file's folder in the place of three leading dots. The dots are replaced whatever follows
 /// them (CNTK 2.7).
-pub(super) fn expand(path: &[u8], folder: &str, expanded: &mut Vec<u8>) {
+pub(super) fn expand(path: &[u8], folder: &[u8], expanded: &mut Vec<u8>) {
     match path.strip_prefix(FOLDER) {
         Some(rest) => {
-            expanded.extend_from_slice(folder.as_bytes());
+            expanded.extend_from_slice(folder);
             expanded.extend_from_slice(rest);
         }
         None => expanded.extend_from_slice(path),
@@ -40,7 +44,7 @@ mod tests {
 
     fn expanded(path: &str, map: &str) -> String {
         let mut bytes = Vec::new();
-        expand(path.as_bytes(), folder(map), &mut bytes);
+        expand(path.as_bytes(), &folder(map), &mut bytes);
         String::from_utf8(bytes).expect("text")
     }
 

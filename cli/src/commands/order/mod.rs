@@ -125,7 +125,7 @@ struct Digest {
 }
 
 pub fn run(options: &Order, global: &Global) -> Outcome {
-    let input = Input::recognize(&options.file)?;
+    let input = Input::recognize(&options.file, global)?;
     let builder = open(&input, Scan::Sample, global, |reader| options.apply(reader))?;
     let mut order = builder.order(&options.epoch()?)?;
     if let Some(position) = options.at {

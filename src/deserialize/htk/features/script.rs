@@ -1,12 +1,13 @@
 //! Script files (scp): one line for each utterance, `key=path[first,last]`.
 
 use super::paths::PathPool;
-use crate::file::DataFile;
+use crate::file::{DataFile, address};
 use crate::memory::room;
 use crate::shown::quoted;
 use crate::{Error, Result};
 use memchr::{memchr, memmem, memrchr, memrchr2};
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
 
 /// Utterances, each at the same index of these arrays.
 #[derive(Debug, Default)]
@@ -230,7 +231,7 @@ enum Adjustment<'a> {
     Prefix(String),
     /// The first `...` of a line stands for the folder of the script file.
     Dots {
-        folder: &'a str,
+        folder: Vec<u8>,
         text: &'a [u8],
         finder: Box<memmem::Finder<'static>>,
         /// Where the next `...` is that lines have not passed yet, or the end of the text.
@@ -240,11 +241,13 @@ enum Adjustment<'a> {
 
 impl<'a> Adjustment<'a> {
     /// For the lines of a file of this path and text.
-    fn new(prefix: &str, file: &'a str, text: &'a [u8]) -> Adjustment<'a> {
+    fn new(prefix: &str, file: &str, text: &'a [u8]) -> Adjustment<'a> {
         let prefix = prefix.replace('\\', "/");
         match prefix.trim_end_matches('/') {
             "" => {
-                let folder = memrchr2(b'/', b'\\', file.as_bytes()).map_or("", |slash| &file[..slash]);
+                let file = address::exact(file);
+                let file = file.as_bytes();
+                let folder = memrchr2(b'/', b'\\', file).map_or(&b""[..], |slash| &file[..slash]).to_owned();
                 let finder = Box::new(memmem::Finder::new(b"..."));
                 let next = finder.find(text).unwrap_or(text.len());
                 Adjustment::Dots { folder, text, finder, next }
@@ -266,7 +269,7 @@ impl<'a> Adjustment<'a> {
                 }
                 // The text found has no line break, so it lies in the line that it begins in.
                 let Some(at) = next.checked_sub(start).filter(|&at| at < line.len()) else { return line };
-                (&line[..at], folder.as_bytes(), &line[at + 3..])
+                (&line[..at], folder.as_slice(), &line[at + 3..])
             }
         };
         buffer.clear();

@@ -1,0 +1,102 @@
+//! Where a quote or a bracket is most likely missing in a text whose quotes and brackets do not match.
+//!
+//! What a parser notices lies where the text ends, or at a bracket far below: the quote that was forgotten ends at the next one,
+//! lines further down. Lines and their indentation say more about what was meant.
+
+/// A place that needs another quote or bracket, as an offset, and what is wrong there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Suspect {
+    pub at: usize,
+    pub why: &'static str,
+}
+
+/// The suspect of a text in which brackets or quotes do not match.
+pub(super) fn suspect(text: &str) -> Option<Suspect> {
+    unpaired_quote(text).or_else(|| unclosed_line(text))
+}
+
+/// The first line with an odd number of quotes.
+fn unpaired_quote(text: &str) -> Option<Suspect> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let quotes: Vec<usize> = line.match_indices('"').map(|(at, _)| at).collect();
+        if quotes.len() % 2 == 1 {
+            // A string that contains a '=' has swallowed what follows it.
+            let swallowing = quotes.chunks_exact(2).find(|pair| line[pair[0]..pair[1]].contains('='));
+            let at = swallowing.map_or(quotes[quotes.len() - 1], |pair| pair[0]);
+            return Some(Suspect {
+                at: start + at,
+                why: "The quotes of this line do not come in pairs: add the one that is missing.",
+            });
+        }
+        start += line.len();
+    }
+    None
+}
+
+/// A line that opens a bracket and goes on behind it, and is followed by a line that is not indented further.
+fn unclosed_line(text: &str) -> Option<Suspect> {
+    // Offset of the bracket, its line, the line's indentation, and whether more than brackets follows it there.
+    let mut open: Vec<(usize, usize, usize, bool)> = Vec::new();
+    let mut start = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let content = line.trim_start_matches([' ', '\t']);
+        let indent = line.len() - content.len();
+        let content = content.trim_end();
+        let is_comment = content.is_empty() || content.starts_with('#');
+        if !is_comment
+            && !content.starts_with([']', '}', ')', '[', '{', '(', ':'])
+            && let Some(&(at, opened, of_line, true)) = open.last()
+            && opened < number
+            && indent <= of_line
+        {
+            return Some(Suspect {
+                at,
+                why: "This bracket seems to lack its counterpart at the end of the line.",
+            });
+        }
+        let mut is_quoted = false;
+        for (at, byte) in line.bytes().enumerate().filter(|_| !is_comment) {
+            match byte {
+                b'"' => is_quoted = !is_quoted,
+                _ if is_quoted => {}
+                b'[' | b'{' | b'(' => {
+                    let rest = line[at + 1..].trim_matches(|c: char| c.is_whitespace() || "[{(".contains(c));
+                    open.push((start + at, number, indent, !rest.is_empty() && !rest.starts_with('#')));
+                }
+                b']' | b'}' | b')' => _ = open.pop(),
+                _ => {}
+            }
+        }
+        start += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line_of(text: &str) -> Option<(usize, usize)> {
+        let at = suspect(text)?.at;
+        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        Some((text[..at].matches('\n').count() + 1, at - start + 1))
+    }
+
+    #[test]
+    fn the_line_of_a_missing_quote_is_found() {
+        assert_eq!(line_of("a = \"x\"\nfile = \"train.ctf\nb = \"y\"\n"), Some((2, 8)));
+        assert_eq!(line_of("file = train.ctf\"\nb = \"y\"\n"), Some((1, 17)));
+        assert_eq!(line_of("x = [ alias = \"x ; format = \"dense\" ]\n"), Some((1, 15)));
+    }
+
+    #[test]
+    fn the_line_of_a_missing_bracket_is_found() {
+        let text = "input = [\n  x = [ dim = 3 ; format = \"dense\"\n  y = [ dim = 2 ]\n]\n";
+        assert_eq!(line_of(text), Some((2, 7)));
+        // Lines below a bracket are further in, or nothing follows it.
+        assert_eq!(line_of("a = [ b = 1\n      c = 2\n"), None);
+        assert_eq!(line_of("a = [\nb = 1\nc = 2\n"), None);
+        assert_eq!(line_of("a = (\n[ b = 1 ] :\n[ b = 2 ]\n"), None);
+    }
+}

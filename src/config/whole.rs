@@ -1,0 +1,144 @@
+//! The readers of a whole configuration file: sections of actions, networks and variables stand around them.
+//!
+//! A reader is named by the keys that lead to it, `train.reader`. CNTK opens each section on the way with all of its variables
+//! replaced, those of model paths and networks too, which a reader does without. Here only the text of the reader is
+//! expanded, in the same scopes.
+
+use super::expand::{Expansion, expand};
+use super::section::Section;
+use crate::error::ExceptionClass::InvalidArgument;
+use crate::spelling::nearest;
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+
+/// Sections within sections that are searched for readers.
+const DEEPEST: usize = 4;
+
+/// A reader that a configuration has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The keys that lead to it.
+    pub name: String,
+    /// Its `readerType`.
+    pub kind: Option<String>,
+}
+
+/// The readers of a configuration in the order of their names. What cannot be opened has none.
+pub(super) fn readers(root: &Section) -> Vec<Found> {
+    let mut found = Vec::new();
+    search(&root.unlogged(), "", 0, &mut found);
+    found
+}
+
+fn search(section: &Section, prefix: &str, depth: usize, found: &mut Vec<Found>) {
+    for key in section.keys() {
+        let Some(text) = section.raw(key).filter(|text| text.starts_with(['[', '{'])) else { continue };
+        // Networks are programs, and have no readers.
+        if key.to_ascii_lowercase().ends_with("networkbuilder") {
+            continue;
+        }
+        let Ok(inner) = Section::parse(key, text) else { continue };
+        let name = format!("{prefix}{key}");
+        let has = |key: &str| inner.exists_here(key);
+        let is_named = key.to_ascii_lowercase().ends_with("reader");
+        if is_named || has("readerType") || has("deserializers") || has("file") && has("input") {
+            found.push(Found { name, kind: inner.raw("readerType").map(str::to_owned) });
+        } else if depth < DEEPEST {
+            search(&inner, &format!("{name}."), depth + 1, found);
+        }
+    }
+}
+
+/// The section of the reader with a name.
+pub(super) fn choose(root: &Section, name: &str) -> Result<Section> {
+    let keys: Vec<&str> = name.split(['.', ':']).map(|key| key.trim_matches([' ', '\t'])).collect();
+    let Some((last, above)) = keys.split_last().filter(|(last, _)| !last.is_empty()) else {
+        return Err(no_reader(root, name));
+    };
+    let mut scopes = vec![root.clone()];
+    for key in above {
+        let holder = scopes.last().unwrap_or(root);
+        let Some((holder, text)) = holder.find(key) else { return Err(no_reader(root, name)) };
+        let inner = match text.starts_with(['[', '{']) {
+            true => holder.opened(key, text)?,
+            false => holder.section(key)?,
+        };
+        scopes.push(inner);
+    }
+    let innermost = scopes.last().unwrap_or(root);
+    let Some((holder, text)) = innermost.find(last) else { return Err(no_reader(root, name)) };
+    let holder = holder.clone();
+    let mut text = text.clone();
+    // From the outside in, as CNTK opens the sections: the first scope that is opened replaces all variables.
+    let end = scopes.iter().position(|scope| *scope == holder).map_or(scopes.len(), |at| at + 1);
+    for scope in &scopes[..end] {
+        text = expand(scope, &text, &mut Expansion::default())
+            .map_err(|error| hint_of_scope(&scopes, scope, error))?;
+    }
+    if !text.starts_with(['[', '{']) {
+        let message = format!("'{name}' is not a section: its value is '{}'.", &*text);
+        let error = Error::config(InvalidArgument, message).with_detail(list(root));
+        return Err(holder.blame(last, error));
+    }
+    holder.opened(last, &text)?.checked(&text)
+}
+
+/// The error about a variable that is defined further in than where CNTK looks for it.
+fn hint_of_scope(scopes: &[Section], scope: &Section, error: Error) -> Error {
+    let name = error.message().strip_prefix("No variable found with the name ");
+    let Some(name) = name.and_then(|rest| rest.split('.').next()) else { return error };
+    match scopes.iter().find(|inner| inner.exists_here(name)) {
+        Some(inner) if inner != scope => {
+            let hint = format!(
+                "'{}' defines it, but CNTK replaces variables before it opens that section: move the line out of it, to '{}'.",
+                inner.path(),
+                scope.path()
+            );
+            error.with_detail(hint)
+        }
+        _ => error,
+    }
+}
+
+fn no_reader(root: &Section, name: &str) -> Error {
+    let message = format!("The configuration has no reader '{name}'.");
+    let found = readers(root);
+    let names: BTreeSet<&str> = found.iter().map(|found| found.name.as_str()).collect();
+    let hint = match nearest(&name.to_ascii_lowercase(), &names) {
+        Some(name) => format!("Did you mean '{name}'?"),
+        None => String::new(),
+    };
+    let error = Error::config(InvalidArgument, message).with_detail(hint).with_detail(list(root));
+    root.blame_whole(error)
+}
+
+/// A sentence that says which readers there are.
+fn list(root: &Section) -> String {
+    let shown = |found: &Found| match &found.kind {
+        Some(kind) => format!("'{}' ({kind})", found.name),
+        None => format!("'{}'", found.name),
+    };
+    match readers(root).iter().map(shown).collect::<Vec<_>>().as_slice() {
+        [] => "It has no reader at all: a section with 'readerType', or with 'deserializers'.".to_owned(),
+        [one] => format!("Its only reader is {one}."),
+        several => format!("Its readers are {}.", several.join(", ")),
+    }
+}
+
+/// The only reader of a configuration that does not describe one itself. Several are an error; `None`: there is none.
+pub(super) fn only(root: &Section) -> Result<Option<Section>> {
+    match readers(root).as_slice() {
+        [] => Ok(None),
+        [one] => choose(root, &one.name).map(Some),
+        [first, ..] => {
+            let message = "The configuration has several readers, and none is chosen.";
+            let detail = format!(
+                "{} Choose one by its name: '--reader {}' of the tool, the argument 'reader' in Python, 'Config::reader' in Rust, the \
+                 member 'reader' in C and C++.",
+                list(root),
+                first.name
+            );
+            Err(root.blame_whole(Error::config(InvalidArgument, message).with_detail(detail)))
+        }
+    }
+}

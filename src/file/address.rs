@@ -1,0 +1,149 @@
+//! Paths as URLs: `file:` and a path in which `%20` stands for a byte.
+//!
+//! CNTK's configuration language has no escape, so quotes, line breaks or a `#` after a blank cannot be written in a path.
+//! A URL can stand for any path, also for one that is not UTF-8. The library keeps such a path as its URL, because paths
+//! are texts everywhere else, and takes it apart where it calls the operating system: see [`exact`].
+
+use super::mounted;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+const SCHEME: &str = "file:";
+
+/// The path that a text stands for, for calls of the operating system: that of a URL, or else the text itself.
+pub fn exact(text: &str) -> Cow<'_, OsStr> {
+    match decoded(text) {
+        Some(path) => Cow::Owned(path),
+        None => Cow::Borrowed(OsStr::new(text)),
+    }
+}
+
+/// A path from a configuration as the library names it from there on: a URL becomes its path, unless that is not UTF-8 or
+/// would be taken for a URL again.
+pub fn named(text: String) -> String {
+    let path = decoded(&text).and_then(|path| path.into_string().ok());
+    path.filter(|path| !path.starts_with(SCHEME)).unwrap_or(text)
+}
+
+/// [`named`] for a text that may be a pattern or a list: a URL that is one, or whose path would be taken for one, stays.
+pub fn named_or_pattern(text: String) -> String {
+    let is_pattern = |text: &str| text.contains(['*', '?', '[']) || text.starts_with('(');
+    match is_pattern(&text) {
+        true => text,
+        false => Some(named(text.clone())).filter(|path| !is_pattern(path)).unwrap_or(text),
+    }
+}
+
+/// A text that stands for a path: the path itself, or its URL where the path is not UTF-8 or looks like a URL.
+pub fn text_of(path: &Path) -> Cow<'_, str> {
+    match path.to_str() {
+        Some(text) if !text.starts_with(SCHEME) => Cow::Borrowed(text),
+        _ => Cow::Owned(url_of(path, false)),
+    }
+}
+
+/// The URL of a path, in characters that mean nothing in a configuration. With `keeps_patterns`, `*`, `?` and brackets stay
+/// what they are.
+pub fn url_of(path: &Path, keeps_patterns: bool) -> String {
+    let mut url = SCHEME.to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        let is_kept = byte.is_ascii_alphanumeric()
+            || b"/-._~+@".contains(&byte)
+            || keeps_patterns && b"*?[]!".contains(&byte);
+        match is_kept {
+            true => url.push(byte as char),
+            // Writing to a text cannot fail.
+            false => _ = write!(url, "%{byte:02X}"),
+        }
+    }
+    url
+}
+
+/// The path of a URL. `None` for all other texts: CNTK would open a file of the very name of the URL, so that goes first, and
+/// a program may have mounted a file system of its own for `file://`.
+fn decoded(text: &str) -> Option<OsString> {
+    let rest = text.strip_prefix(SCHEME)?;
+    if mounted::is_mounted(text) || Path::new(text).symlink_metadata().is_ok() {
+        return None;
+    }
+    let path = match rest.strip_prefix("//") {
+        Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
+        None => rest,
+    };
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut at = 0;
+    while let Some(&byte) = path.as_bytes().get(at) {
+        let digits = path.get(at + 1..at + 3).filter(|_| byte == b'%');
+        match digits.filter(|digits| !digits.starts_with('+')).map(|digits| u8::from_str_radix(digits, 16)) {
+            Some(Ok(escaped)) => {
+                bytes.push(escaped);
+                at += 3;
+            }
+            _ => {
+                bytes.push(byte);
+                at += 1;
+            }
+        }
+    }
+    Some(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn path(bytes: &[u8]) -> &Path {
+        Path::new(OsStr::from_bytes(bytes))
+    }
+
+    #[test]
+    fn urls_are_paths() {
+        for (text, expected) in [
+            ("file:///d/a%20%23b.ctf", "/d/a #b.ctf"),
+            ("file://localhost/d/a", "/d/a"),
+            ("file:/d/%22a%22", "/d/\"a\""),
+            ("file:a%25b", "a%b"),
+            ("file:a%zz%", "a%zz%"),
+            ("/d/a%20b", "/d/a%20b"),
+            ("File:/a", "File:/a"),
+        ] {
+            assert_eq!(exact(text), OsStr::new(expected), "{text}");
+            assert_eq!(named(text.to_owned()), expected);
+        }
+        assert_eq!(exact("file:/d/%FF").as_bytes(), b"/d/\xff");
+        assert_eq!(named("file:/d/%FF".to_owned()), "file:/d/%FF");
+        assert_eq!(named("file:file%3Aa".to_owned()), "file:file%3Aa");
+        assert_eq!(text_of(path(b"a #b")), "a #b");
+        assert_eq!(text_of(path(b"file:a")), "file:file%3Aa");
+        assert_eq!(url_of(path(b"/a*\n.ctf"), true), "file:/a*%0A.ctf");
+    }
+
+    #[test]
+    fn a_file_of_the_name_of_a_url_goes_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("file:")).expect("a folder");
+        let inside = folder.path().join("file:/a");
+        std::fs::write(&inside, "").expect("a file");
+        // Only a relative path can begin with the scheme, and tests share the working folder.
+        let inside = inside.to_str().expect("text");
+        assert_eq!(exact(inside), OsStr::new(inside));
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_comes_back(bytes in prop::collection::vec(1u8.., 1..20)) {
+            let path = path(&bytes);
+            let back = |text: &str| exact(text).as_bytes().to_owned();
+            prop_assert_eq!(&back(&text_of(path)), &bytes);
+            for keeps_patterns in [false, true] {
+                let url = url_of(path, keeps_patterns);
+                prop_assert_eq!(&back(&url), &bytes);
+                prop_assert_eq!(&back(&named(url)), &bytes);
+            }
+        }
+    }
+}
