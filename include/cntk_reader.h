@@ -170,6 +170,9 @@
 /** Epoch size in sweeps: no limit; the size in samples counts. */
 #define CNTK_READER_UNLIMITED_SWEEPS UINT64_MAX
 
+/** The rank of a worker that is still to be set; only a single worker needs none. */
+#define CNTK_READER_NO_RANK UINT64_MAX
+
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
   {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
@@ -177,10 +180,10 @@
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
-  {sizeof(cntk_reader_epoch), 1, 0, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, CNTK_READER_UNLIMITED_SWEEPS, 0}
+  {sizeof(cntk_reader_epoch), 1, CNTK_READER_NO_RANK, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, CNTK_READER_UNLIMITED_SWEEPS, 0}
 
 /** Initial value of a cntk_reader_configuration. The minibatch size has to be set. */
-#define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, 0, 0, 0, 0, 1}
+#define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, CNTK_READER_NO_RANK, 0, 0, 0, 1}
 
 /** Initial value of a cntk_reader_conversion: to binary, chunks of 32 MiB, single precision. Paths have to be set. */
 #define CNTK_READER_CONVERSION_INIT \
@@ -1513,7 +1516,7 @@ typedef struct {
    */
   uint64_t workers;
   /**
-   * Which of the workers this reader is, from 0.
+   * Which of the workers this reader is, from 0. CNTK_READER_NO_RANK, the initial value, is an error with several workers.
    */
   uint64_t rank;
   /**
@@ -1560,7 +1563,7 @@ typedef struct {
    */
   uint64_t workers;
   /**
-   * Which of the workers this reader is, from 0.
+   * Which of the workers this reader is, from 0. CNTK_READER_NO_RANK, the initial value, is an error with several workers.
    */
   uint64_t rank;
   /**

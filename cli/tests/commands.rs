@@ -172,7 +172,7 @@ fn the_order_is_listed_compared_and_measured() {
     assert_eq!(digest(&[]), digest(&["--minibatch-size", "7", "--threads", "1"]));
     assert_ne!(digest(&[]), digest(&["--seed", "5"]));
     assert_ne!(digest(&[]), digest(&["--sweep", "1"]));
-    assert_ne!(digest(&["--workers", "2"]), digest(&["--workers", "2", "--rank", "1"]));
+    assert_ne!(digest(&["--workers", "2", "--rank", "0"]), digest(&["--workers", "2", "--rank", "1"]));
     // A share without data is warned of, but with -q.
     let nothing = ["order", "data.cntk", "--digest", "--workers", "1000", "--rank", "999"];
     let (code, text, errors) = run(folder, &nothing);
@@ -194,6 +194,8 @@ fn the_order_is_listed_compared_and_measured() {
         run(folder, &["order", "data.cntk", "--no-randomize", "--report", "--format", "json"]);
     assert_eq!(json(&report)["displacement"]["max"], 0);
     assert_eq!(run(folder, &["order", "data.cntk", "--workers", "2", "--rank", "2"]).0, 2);
+    let (code, _, said) = run(folder, &["order", "data.cntk", "--workers", "2"]);
+    assert!(code == 2 && said.contains("add --rank, from 0 to 1"), "{said}");
 }
 
 #[test]

@@ -42,8 +42,8 @@ struct ReaderConfiguration {
   /// Number of workers that share the data. Randomized data are shared out by chunks: with fewer chunks than
   /// workers some workers get nothing. See Reader::SuggestChunkSize.
   std::uint64_t workers = 1;
-  /// Which of the workers this one is, from 0.
-  std::uint64_t rank = 0;
+  /// Which of the workers this one is, from 0; has to be set if there are several.
+  std::uint64_t rank = CNTK_READER_NO_RANK;
   /// Minibatch size in samples of all workers together; has to be set.
   std::uint64_t minibatch_size = 0;
   /// Steps of a truncated minibatch; 0 unless the configuration has `truncated = true`. An epoch starts with
@@ -59,7 +59,7 @@ struct ReaderConfiguration {
 struct EpochConfiguration {
   /// As in ReaderConfiguration, here and below.
   std::uint64_t workers = 1;
-  std::uint64_t rank = 0;
+  std::uint64_t rank = CNTK_READER_NO_RANK;
   std::uint64_t minibatch_size = 0;
   std::uint64_t truncation_length = 0;
   std::uint64_t right_splice = 0;

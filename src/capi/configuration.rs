@@ -6,6 +6,7 @@ use super::reader::cntk_reader;
 use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use crate::reader::ReadConfig;
+use crate::{Error, Result};
 use std::mem::MaybeUninit;
 
 /// Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.
@@ -16,7 +17,7 @@ pub struct cntk_reader_configuration {
     pub struct_size: usize,
     /// Number of workers that share the data, at least 1.
     pub workers: u64,
-    /// Which of the workers this reader is, from 0.
+    /// Which of the workers this reader is, from 0. CNTK_READER_NO_RANK, the initial value, is an error with several workers.
     pub rank: u64,
     /// Minibatch size in samples of all workers together, at least 1.
     pub minibatch_size: u64,
@@ -40,7 +41,7 @@ impl Default for cntk_reader_configuration {
         cntk_reader_configuration {
             struct_size: size_of::<Self>(),
             workers: 1,
-            rank: 0,
+            rank: NO_RANK,
             minibatch_size: 0,
             truncation_length: 0,
             right_splice: 0,
@@ -49,13 +50,30 @@ impl Default for cntk_reader_configuration {
     }
 }
 
-impl From<cntk_reader_configuration> for ReadConfig {
-    fn from(c: cntk_reader_configuration) -> Self {
+/// The rank of a worker that has not said which one it is: `CNTK_READER_NO_RANK`.
+pub(super) const NO_RANK: u64 = u64::MAX;
+
+/// The rank of a worker. Without one, each of several would read the share of the first.
+pub(super) fn rank(rank: u64, workers: u64) -> Result<u64> {
+    match (rank, workers) {
+        (NO_RANK, 0 | 1) => Ok(0),
+        (NO_RANK, _) => {
+            let message = format!("There are {workers} workers, and which of them this one is was not said.");
+            let detail = format!("Set 'rank', from 0 to {}, another one in each worker.", workers - 1);
+            Err(Error::argument(message).with_detail(detail))
+        }
+        _ => Ok(rank),
+    }
+}
+
+impl TryFrom<cntk_reader_configuration> for ReadConfig {
+    type Error = Error;
+
+    fn try_from(c: cntk_reader_configuration) -> Result<Self> {
         let cross_sweeps = c.cross_sweeps != 0;
-        let cntk_reader_configuration {
-            workers, rank, minibatch_size, truncation_length, right_splice, ..
-        } = c;
-        ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps }
+        let cntk_reader_configuration { workers, minibatch_size, truncation_length, right_splice, .. } = c;
+        let rank = rank(c.rank, workers)?;
+        Ok(ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps })
     }
 }
 
@@ -88,7 +106,7 @@ pub unsafe extern "C" fn cntk_reader_configuration_set(
         let configuration = unsafe { sized::read(configuration, cntk_reader_configuration::default()) }?;
         // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
         // a second thread in a call is refused by its lock.
-        unsafe { input(reader, "reader") }?.with(|reader| reader.configure(&configuration.into()))
+        unsafe { input(reader, "reader") }?.with(|reader| reader.configure(&configuration.try_into()?))
     })
 }
 

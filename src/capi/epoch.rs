@@ -1,12 +1,14 @@
 //! Epochs.
 
 use super::call::{call, input};
+use super::configuration::{NO_RANK, rank};
 use super::error::cntk_reader_error;
 use super::reader::cntk_reader;
 use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use crate::reader::{Epoch, ReadConfig};
+use crate::{Error, Result};
 use std::mem::MaybeUninit;
 
 /// An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
@@ -17,7 +19,7 @@ pub struct cntk_reader_epoch {
     pub struct_size: usize,
     /// Number of workers that share the data, at least 1.
     pub workers: u64,
-    /// Which of the workers this reader is, from 0.
+    /// Which of the workers this reader is, from 0. CNTK_READER_NO_RANK, the initial value, is an error with several workers.
     pub rank: u64,
     /// Minibatch size in samples of all workers together, at least 1.
     pub minibatch_size: u64,
@@ -46,7 +48,7 @@ impl Default for cntk_reader_epoch {
         cntk_reader_epoch {
             struct_size: size_of::<Self>(),
             workers: 1,
-            rank: 0,
+            rank: NO_RANK,
             minibatch_size: 0,
             truncation_length: 0,
             right_splice: 0,
@@ -58,16 +60,19 @@ impl Default for cntk_reader_epoch {
     }
 }
 
-impl From<cntk_reader_epoch> for Epoch {
-    fn from(epoch: cntk_reader_epoch) -> Self {
+impl TryFrom<cntk_reader_epoch> for Epoch {
+    type Error = Error;
+
+    fn try_from(epoch: cntk_reader_epoch) -> Result<Self> {
         let cross_sweeps = epoch.cross_sweeps != 0;
-        let cntk_reader_epoch { workers, rank, minibatch_size, truncation_length, right_splice, .. } = epoch;
-        Epoch {
+        let cntk_reader_epoch { workers, minibatch_size, truncation_length, right_splice, .. } = epoch;
+        let rank = rank(epoch.rank, workers)?;
+        Ok(Epoch {
             read: ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps },
             samples: epoch.samples,
             sweeps: epoch.sweeps,
             index: epoch.index,
-        }
+        })
     }
 }
 
@@ -84,6 +89,6 @@ pub unsafe extern "C" fn cntk_reader_epoch_start(
         let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
         // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
         // a second thread in a call is refused by its lock.
-        unsafe { input(reader, "reader") }?.with(|reader| reader.start_epoch(&epoch.into()))
+        unsafe { input(reader, "reader") }?.with(|reader| reader.start_epoch(&epoch.try_into()?))
     })
 }

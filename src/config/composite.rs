@@ -376,6 +376,7 @@ fn read_deserializers(
         if !inherited.trace_level.is_empty() {
             values.push(("traceLevel", &inherited.trace_level));
         }
+        note_keys_of_readers(element);
         let element = element.with(&values);
         let is_ours = name == kaldi::TYPE && !element.exists_here("module");
         let module = if is_ours {
@@ -443,6 +444,20 @@ fn read_deserializers(
         Error::config(InvalidArgument, message).with_detail("Remove the key 'composable'.")
     };
     Err(element.blame("composable", error))
+}
+
+/// Notes keys in the section of a deserializer that count in the section of the reader only. CNTK converts some of them there.
+fn note_keys_of_readers(element: &Section) {
+    const KEYS: [&str; 4] =
+        ["randomize", "randomizationWindow", "sampleBasedRandomizationWindow", "randomizationSeed"];
+    for key in KEYS.into_iter().filter(|key| element.is_native() && element.exists_here(key)) {
+        let place = element.written(key).describe().map_or_else(String::new, |place| format!(" ({place})"));
+        let line = format!(
+            "The configuration key '{key}' in '{}' has no effect; it belongs beside 'deserializers'{place}",
+            element.path()
+        );
+        element.log().note(element.path(), key, line);
+    }
 }
 
 /// Why a deserializer cannot be joined with others, and what to do: it lacks the method that lists its sequences, or else its

@@ -13,8 +13,8 @@ const MAX_LINES: usize = 20;
 #[derive(Debug, Default)]
 pub(super) struct ReadLog {
     scopes: Mutex<BTreeMap<String, Scope>>,
-    /// Keys that were written twice, by lower-case path of the section and key: a line for each.
-    repeated: Mutex<BTreeMap<(String, String), String>>,
+    /// What is to be said of keys, by lower-case path of the section and key: a line for each.
+    notes: Mutex<BTreeMap<(String, String), String>>,
     /// The configuration is not one in CNTK's place.
     is_native: bool,
 }
@@ -47,7 +47,12 @@ impl ReadLog {
             before.describe(),
             after.describe()
         );
-        self.repeated.lock().insert((path.to_ascii_lowercase(), key.to_ascii_lowercase()), line);
+        self.note(path, key, line);
+    }
+
+    /// Notes what is to be said of a key.
+    pub(super) fn note(&self, path: &str, key: &str, line: String) {
+        self.notes.lock().insert((path.to_ascii_lowercase(), key.to_ascii_lowercase()), line);
     }
 
     /// Notes a section's keys; one that is opened again keeps what was read.
@@ -98,9 +103,13 @@ impl ReadLog {
                 if unremarkable.iter().any(|other| other.eq_ignore_ascii_case(key)) {
                     continue;
                 }
-                let hint = match nearest(lower, &known) {
-                    Some(name) => format!("; did you mean '{name}'?"),
-                    None => String::new(),
+                // A key that stands in the wrong section is spelled as it should be.
+                let elsewhere =
+                    scopes.iter().find(|(path, other)| inside(path) && other.asked.contains_key(lower));
+                let hint = match (elsewhere, nearest(lower, &known)) {
+                    (Some((_, other)), _) => format!("; it has one in '{}'", other.path),
+                    (None, Some(name)) => format!("; did you mean '{name}'?"),
+                    (None, None) => String::new(),
                 };
                 let place = match origin {
                     Some(origin) => format!(" ({})", origin.describe()),
@@ -115,11 +124,11 @@ impl ReadLog {
         lines
     }
 
-    /// One line for each key of the section `path`, and of those opened inside it, that is written twice.
-    fn repeated_in(&self, path: &str) -> Vec<String> {
+    /// What is to be said of keys of the section `path`, and of those opened inside it.
+    fn notes_in(&self, path: &str) -> Vec<String> {
         let path = path.to_ascii_lowercase();
-        let repeated = self.repeated.lock();
-        repeated.iter().filter(|((of, _), _)| is_inside(&path, of)).map(|(_, line)| line.clone()).collect()
+        let notes = self.notes.lock();
+        notes.iter().filter(|((of, _), _)| is_inside(&path, of)).map(|(_, line)| line.clone()).collect()
     }
 
     /// Logs the lines of [`ReadLog::unread_but`] as warnings, except those about keys that are `unremarkable`.
@@ -127,7 +136,7 @@ impl ReadLog {
         if !logger.shows(Level::Warning) {
             return;
         }
-        let mut lines = self.repeated_in(path);
+        let mut lines = self.notes_in(path);
         lines.extend(self.unread_but(path, unremarkable));
         for line in lines.iter().take(MAX_LINES) {
             logger.write(Level::Warning, line);

@@ -50,7 +50,7 @@ fn of_values() {
         (text_config("file = f", "      x = [ dim = -5 ; format = dense ]"), 7, "-5"),
         (text_config("file = f", "      x = [ dim = 1 ; format = $f$ ]"), 7, "$f$"),
         (format!("{}truncated = true", text_config("file = f", good)), 11, "true"),
-        (format!("w = abc\nrandomizationWindow = $w$\n{}", text_config("file = f", good)), 1, "abc"),
+        (format!("w = abc\nrandomizationWindow = $w$\n{}", text_config("file = f", good)), 2, "$w$"),
         (format!("precision = half\n{}", text_config("file = f", good)), 1, "half"),
     ];
     for (text, line, start) in table {

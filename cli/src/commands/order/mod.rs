@@ -59,9 +59,9 @@ pub struct Order {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     workers: u64,
 
-    /// The worker whose share is shown, from 0
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    rank: u64,
+    /// The worker whose share is shown, from 0 [default: 0 of a single worker]
+    #[arg(long, value_name = "NUMBER")]
+    rank: Option<u64>,
 
     /// Minibatch size in samples
     #[arg(long, value_name = "SAMPLES", default_value_t = 256)]
@@ -152,14 +152,27 @@ pub fn run(options: &Order, global: &Global) -> Outcome {
 impl Order {
     /// Warns of a worker that reads nothing.
     fn warn_of_nothing(&self, order: &SequenceOrder, read: u64, global: &Global) {
-        if read == 0 && self.rank >= order.chunks() && !global.quiet {
+        let rank = self.rank.unwrap_or(0);
+        if read == 0 && rank >= order.chunks() && !global.quiet {
             eprintln!(
                 "warning: The worker of rank {} reads nothing: {} workers share {}, and randomized data are shared out by \
                  chunks. Set a smaller 'chunkSizeInBytes' in a configuration, or use fewer workers.",
-                self.rank,
+                rank,
                 number(self.workers),
                 count(order.chunks(), "chunk")
             );
+        }
+    }
+
+    /// The worker whose share is shown. Without one, several would all be taken for the first.
+    fn rank(&self) -> Result<u64, Failure> {
+        match self.rank {
+            None if self.workers > 1 => Err(Failure::Usage(format!(
+                "There are {} workers: add --rank, from 0 to {}, for the one whose share is shown.",
+                self.workers,
+                self.workers - 1
+            ))),
+            rank => Ok(rank.unwrap_or(0)),
         }
     }
 
@@ -182,7 +195,7 @@ impl Order {
         if self.sweeps == 0 {
             return Err(Failure::Usage("The number of sweeps is 0. Ask for one at least.".to_owned()));
         }
-        let read = cntk_reader::ReadConfig::new(self.minibatch_size).worker(self.rank, self.workers);
+        let read = cntk_reader::ReadConfig::new(self.minibatch_size).worker(self.rank()?, self.workers);
         if self.sweep.is_multiple_of(self.sweeps) {
             return Ok(Epoch::sweeps(self.sweeps).index(self.sweep / self.sweeps).read_config(read));
         }
