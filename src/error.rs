@@ -341,8 +341,8 @@ fn advice_on(cause: &std::io::Error, path: &str) -> String {
 /// Why a file was not found: what is not expanded in its path, or else where it was looked for.
 fn advice_on_path(path: &str) -> String {
     if let Some((scheme, _)) = path.split_once("://") {
-        return match scheme {
-            "file" => advice_on_path(&address::exact(path).to_string_lossy()),
+        return match (scheme, address::exact(path)) {
+            ("file", Cow::Owned(path)) => advice_on_path(&path.to_string_lossy()),
             _ => format!(
                 "'{scheme}://' is not opened; copy the file to a disk, or mount the storage, and write its path."
             ),
