@@ -110,9 +110,14 @@ inline bool IsUtf8(std::string_view text) noexcept {
   return true;
 }
 
+/// Whether a path could be taken for a URL, and is none. One with slashes after the scheme is one.
+inline bool IsLikeUrl(std::string_view path) noexcept {
+  return path.substr(0, 5) == "file:" && path.substr(0, 7) != "file://";
+}
+
 /// A path as a value that is taken as it is: its URL where it is no UTF-8 or looks like a URL.
 inline std::string LiteralPath(std::string_view path) {
-  return IsUtf8(path) && path.substr(0, 5) != "file:" ? std::string(path) : UrlOf(path, true);
+  return IsUtf8(path) && !IsLikeUrl(path) ? std::string(path) : UrlOf(path, true);
 }
 
 /// A section of the C interface.
@@ -180,7 +185,7 @@ inline std::string StreamKey(const std::string& name) {
 
 /// Whether a path in quotes comes out of a configuration as it went in.
 inline bool IsPlainPath(std::string_view path) {
-  const bool is_text = IsPlain(path) && IsUtf8(path) && path.substr(0, 5) != "file:";
+  const bool is_text = IsPlain(path) && IsUtf8(path) && !IsLikeUrl(path);
   const bool is_printable = std::all_of(path.begin(), path.end(), [](char c) { return c >= ' ' && c <= '~'; });
   const bool is_strange = path.substr(0, 1) == "'" || path.find(" /") != std::string_view::npos;
   return is_text && is_printable && !is_strange;

@@ -170,7 +170,9 @@ class PathOrPattern(ExactPath):
 
 def _is_plain_path(text: str) -> bool:
     comment = text.startswith("#") or " #" in text or "\t#" in text
-    strange = text.startswith(("'", "file:")) or " /" in text or text == "default" or text != text.strip()
+    # One with slashes after the scheme is a URL, whoever wrote it.
+    is_like_url = text.startswith("file:") and not text.startswith("file://")
+    strange = text.startswith("'") or is_like_url or " /" in text or text == "default" or text != text.strip()
     return not (comment or strange or '"' in text or text.count("$") > 1) and text.isascii() and text.isprintable()
 
 

@@ -38,6 +38,11 @@ fn unpaired_quote(text: &str) -> Option<Suspect> {
 fn unclosed_line(text: &str) -> Option<Suspect> {
     // Offset of the bracket, its line, the line's indentation, and whether more than brackets follows it there.
     let mut open: Vec<(usize, usize, usize, bool)> = Vec::new();
+    let opener = |closer: u8| match closer {
+        b']' => b'[',
+        b'}' => b'{',
+        _ => b'(',
+    };
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let content = line.trim_start_matches([' ', '\t']);
@@ -64,7 +69,11 @@ fn unclosed_line(text: &str) -> Option<Suspect> {
                     let rest = line[at + 1..].trim_matches(|c: char| c.is_whitespace() || "[{(".contains(c));
                     open.push((start + at, number, indent, !rest.is_empty() && !rest.starts_with('#')));
                 }
-                b']' | b'}' | b')' => _ = open.pop(),
+                // Brackets inside that are still open were forgotten, which is for the parser to say.
+                b']' | b'}' | b')' => {
+                    let last = open.iter().rposition(|&(at, ..)| text.as_bytes()[at] == opener(byte));
+                    open.truncate(last.unwrap_or(open.len()));
+                }
                 _ => {}
             }
         }
@@ -98,5 +107,7 @@ mod tests {
         assert_eq!(line_of("a = [ b = 1\n      c = 2\n"), None);
         assert_eq!(line_of("a = [\nb = 1\nc = 2\n"), None);
         assert_eq!(line_of("a = (\n[ b = 1 ] :\n[ b = 2 ]\n"), None);
+        // The bracket that another kind closes is named by the parser.
+        assert_eq!(line_of("a = ([ b = 1\n c = 2 )\nd = 3\n"), None);
     }
 }

@@ -178,6 +178,11 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
     let mut elements = Vec::new();
     let users: HashSet<&str> = others.users.iter().map(|user| user.name).collect();
     let mut named = HashSet::new();
+    let list = section.find("deserializers").map(|(_, text)| &**text).unwrap_or_default();
+    if section.is_native() && list != "default" && !list.is_empty() && !list.starts_with(['(', '[', '{']) {
+        let message = format!("'deserializers' in '{}' is no list of sections.", section.path());
+        return Err(section.blame("deserializers", Error::config(InvalidArgument, message).with_detail(LIST)));
+    }
     for element in section.array_of_sections("deserializers")?.sections() {
         let element = element.map_err(|error| hint_of_parentheses(section, error))?;
         // In CNTK's place an element sees nothing of the sections around it.
@@ -288,6 +293,13 @@ pub(super) fn check_truncation(section: &Section) -> Result<()> {
 
 fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
     let window = section.get_or("randomizationWindow", AUTO_WINDOW)?;
+    if window == 0 && section.is_native() {
+        let line = format!(
+            "'randomizationWindow = 0' in '{}' randomizes within chunks; for the data's own order write 'randomize = false'",
+            section.path()
+        );
+        section.log().note(section.path(), "randomizationWindow", line);
+    }
     let in_samples = section.get_or("sampleBasedRandomizationWindow", true)?;
     if !has_text || section.exists_here("randomizationWindow") {
         section.ignore(&["chunkSizeInBytes"]);
@@ -481,15 +493,17 @@ pub(crate) fn lacks_list_of(name: &str) -> String {
     )
 }
 
+/// How `deserializers` is written.
+const LIST: &str = "'deserializers' is a list, which stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
+
 /// The error of an element of `deserializers` that is a record of a section instead.
 fn hint_of_parentheses(section: &Section, error: Error) -> Error {
     let text = section.find("deserializers").map(|(_, text)| text.trim_start());
     if !text.is_some_and(|text| text.starts_with(['[', '{'])) {
         return error;
     }
-    let hint = "'deserializers' is a list, which stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
     // The place of the element says nothing, because no element was meant to begin there.
-    let error = Error::config(error.class(), error.message()).with_detail(hint);
+    let error = Error::config(error.class(), error.message()).with_detail(LIST);
     section.blame("deserializers", error)
 }
 

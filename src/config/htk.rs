@@ -6,6 +6,7 @@
 use super::composite::read_level;
 use super::options::{DeserializerOptions, HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
 use super::section::Section;
+use super::text;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::file::{Confinement, DataFile, address};
 use crate::limits::MOST_LABEL_CLASSES;
@@ -274,7 +275,11 @@ pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
 /// The first of `keys` that there is.
 pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result<u64> {
     match keys.iter().find(|key| stream.exists(key)) {
-        Some(key) => stream.required::<u64>(key),
+        Some(key) => {
+            let dim = stream.required::<u64>(key)?;
+            text::refuse_zero(stream, key, dim)?;
+            Ok(dim)
+        }
         None => {
             let detail = format!("'{}' needs a line '{} = ...'.", stream.path(), keys.join(" = ...' or '"));
             Err(stream.blame_missing(keys[0], Error::config(InvalidArgument, missing).with_detail(detail)))

@@ -198,8 +198,20 @@ fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
         );
     }
     check_dim(name, dim).map_err(|error| section.blame("dim", error))?;
+    refuse_zero(section, "dim", dim)?;
     let alias = if section.exists_here("alias") { section.text("alias")? } else { name.to_owned() };
     Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size })
+}
+
+/// Refuses samples without values, which CNTK takes as long as there are none to read.
+pub(super) fn refuse_zero(section: &Section, key: &str, dim: u64) -> Result<()> {
+    if dim != 0 || !section.is_native() {
+        return Ok(());
+    }
+    let message = format!("The value of '{key}' in '{}' is 0.", section.path());
+    let error =
+        Error::config(InvalidArgument, message).with_detail("Expected the number of values of a sample.");
+    Err(section.blame(key, error))
 }
 
 /// Refuses dimensions that are no sizes: CNTK's marks for inferred and free dimensions, and samples larger than any memory.

@@ -449,7 +449,7 @@ fn quoted_pattern(path: &Path) -> String {
 }
 
 fn is_plain_path(text: &str) -> bool {
-    is_plain(text) && !text.starts_with("file:")
+    is_plain(text) && !address::is_like_url(text)
 }
 
 /// Whether a text in quotes comes out as it is.

@@ -7,10 +7,11 @@ use super::numpy::{NumpyOptions, NumpyWriter};
 use super::output::Output;
 use super::text::write_batch;
 use super::{Listener, Progress, report};
-use crate::file;
+use crate::file::{self, address};
 use crate::pool::Pool;
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{CbfDeserializer, CtfDeserializer, Error, Reader, ReaderOptions, Result};
+use std::path::Path;
 
 /// Formats that [`convert`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,14 +114,16 @@ fn reopen(path: &str, format: Format, streams: &[StreamInfo]) -> Result<Data> {
     match format {
         Format::Text => {
             // CNTK counts an error for each line with a textual id. What is lost by other errors shows in the digest.
-            let file = CtfDeserializer::new(path).max_errors(i32::MAX as u32);
+            let file = CtfDeserializer::new(Path::new(&address::exact(path))).max_errors(i32::MAX as u32);
             let ctf = streams.iter().fold(file, |ctf, stream| match stream.storage {
                 Storage::Dense => ctf.dense(&stream.name, stream.sample_size()),
                 Storage::SparseCsc => ctf.sparse(&stream.name, stream.sample_size()),
             });
             Data::of_reader(Reader::builder().options(options.numeric_keys(false)).ctf(ctf))
         }
-        Format::Binary => Data::of_reader(Reader::builder().options(options).cbf(CbfDeserializer::new(path))),
+        Format::Binary => Data::of_reader(
+            Reader::builder().options(options).cbf(CbfDeserializer::new(Path::new(&address::exact(path)))),
+        ),
         Format::NumpyArray => numpy(false),
         Format::NumpyArchive => numpy(true),
     }

@@ -37,10 +37,15 @@ pub fn named_or_pattern(text: String) -> String {
     }
 }
 
+/// Whether a path could be taken for a URL, and is none. One with slashes after the scheme is one, whoever wrote it.
+pub fn is_like_url(text: &str) -> bool {
+    text.starts_with(SCHEME) && !text.starts_with("file://")
+}
+
 /// A text that stands for a path: the path itself, or its URL where the path is not UTF-8 or looks like a URL.
 pub fn text_of(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
-        Some(text) if !text.starts_with(SCHEME) => Cow::Borrowed(text),
+        Some(text) if !is_like_url(text) => Cow::Borrowed(text),
         _ => Cow::Owned(url_of(path, false)),
     }
 }
@@ -119,6 +124,7 @@ mod tests {
         assert_eq!(named("file:file%3Aa".to_owned()), "file:file%3Aa");
         assert_eq!(text_of(path(b"a #b")), "a #b");
         assert_eq!(text_of(path(b"file:a")), "file:file%3Aa");
+        assert_eq!(text_of(path(b"file:///a")), "file:///a");
         assert_eq!(url_of(path(b"/a*\n.ctf"), true), "file:/a*%0A.ctf");
     }
 

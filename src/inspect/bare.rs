@@ -10,7 +10,7 @@ use crate::config::{
 };
 use crate::deserialize::htk::mlf::LARGEST_DIM;
 use crate::deserialize::{htk, image, kaldi};
-use crate::file::DataFile;
+use crate::file::{DataFile, address};
 use crate::pool::Pool;
 use crate::reader::build;
 use crate::recognize::FileFormat;
@@ -275,15 +275,17 @@ impl BareFile {
                 take(&ctf, ctf.section())
             }
             Source::Binary => {
-                let cbf = CbfDeserializer::new(&self.path);
+                let cbf = CbfDeserializer::new(Path::new(&address::exact(&self.path)));
                 take(&cbf, cbf.section())
             }
             Source::HtkFeatures { script, stream, dim } => {
-                let features = HtkFeatureDeserializer::new(stream, beside(script), *dim);
+                let features =
+                    HtkFeatureDeserializer::new(stream, Path::new(&address::exact(&beside(script))), *dim);
                 take(&features, features.section())
             }
             Source::Kaldi { is_script, stream, dim, is_sparse } => {
-                let path = &self.path;
+                let path = address::exact(&self.path);
+                let path = Path::new(&path);
                 let kaldi = match is_script {
                     true => KaldiDeserializer::script(stream, path, *dim),
                     false => KaldiDeserializer::archive(stream, path, *dim),
@@ -292,15 +294,21 @@ impl BareFile {
                 take(&kaldi, kaldi.section())
             }
             Source::Labels { states, stream, classes } => {
-                let labels = HtkMlfDeserializer::new(stream, &self.path, *classes);
+                let labels =
+                    HtkMlfDeserializer::new(stream, Path::new(&address::exact(&self.path)), *classes);
                 let labels = match states {
-                    Some(states) => labels.state_list(beside(states)),
+                    Some(states) => labels.state_list(Path::new(&address::exact(&beside(states)))),
                     None => labels,
                 };
                 take(&labels, labels.section())
             }
             Source::Images { map, streams: [features, labels], classes, .. } => {
-                let images = ImageDeserializer::new(beside(map), features, labels, *classes);
+                let images = ImageDeserializer::new(
+                    Path::new(&address::exact(&beside(map))),
+                    features,
+                    labels,
+                    *classes,
+                );
                 take(&images, images.section())
             }
         }

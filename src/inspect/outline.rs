@@ -5,12 +5,13 @@ use super::inspector::Inspector;
 use crate::config::options::MOST_ERRORS;
 use crate::config::{self, Config, CtfDeserializer, ReaderOptions};
 use crate::deserialize::check::{Finding, StreamStatistics};
-use crate::file::DataFile;
+use crate::file::{DataFile, address};
 use crate::reader::build;
 use crate::stream::Storage;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 /// The streams that a text file has.
 ///
@@ -198,7 +199,8 @@ impl TextOutline {
     }
 
     fn with_dims(&self, dim: impl Fn(&OutlineStream) -> usize) -> CtfDeserializer {
-        self.streams.iter().fold(CtfDeserializer::new(&self.path), |ctf, stream| match stream.storage {
+        let path = address::exact(&self.path);
+        self.streams.iter().fold(CtfDeserializer::new(Path::new(&path)), |ctf, stream| match stream.storage {
             Storage::Dense => ctf.dense(&stream.name, dim(stream)),
             _ => ctf.sparse(&stream.name, dim(stream)),
         })

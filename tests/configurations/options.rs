@@ -45,6 +45,16 @@ fn negative_sizes_are_refused_at_their_line() {
 }
 
 #[test]
+fn samples_without_values_are_refused() {
+    let error = refused(&text("", "", "dim = 0"));
+    assert_eq!(error.message(), "The value of 'dim' in 'unknown:deserializers[0]:input:features' is 0.");
+    assert_eq!(place(&error), (5, 7));
+    let speech = "deserializers = ( [ type = HTKFeatureDeserializer ; module = HTKDeserializers\n\
+                  input = [ f = [ scpFile = x ; dim = 0 ] ] ] )";
+    assert!(refused(speech).message().ends_with("is 0."));
+}
+
+#[test]
 fn negative_sizes_are_refused_in_all_kinds_of_readers() {
     let kinds = [
         "readerType = CNTKTextFormatReader ; file = x ; input = [ a = [ dim = 1 ; format = dense ] ]",

@@ -118,6 +118,13 @@ fn parentheses_around_deserializers_are_asked_for() {
 }
 
 #[test]
+fn deserializers_without_any_bracket_are_no_list() {
+    let error = refused("randomize = false\ndeserializers = type = CNTKTextFormatDeserializer ; file = x\n");
+    assert_eq!(place(&error), (2, 17), "{error}");
+    assert!(error.detail().contains("in parentheses: deserializers = ( [ type = ... ] :"), "{error}");
+}
+
+#[test]
 fn other_languages_are_no_configurations() {
     for (text, place_of_error, what) in [
         (
