@@ -461,4 +461,46 @@ TEST(User, SeveralAreJoinedByKeyOrByAMatcher) {
   EXPECT_THROW(values(std::make_shared<Simple>(seconds, 3u, 4u)), cr::Error);
 }
 
+TEST(User, DifferentTextsAreDifferentKeys) {
+  class Texts : public Simple {
+   public:
+    Texts(Counts& counts, std::string name, std::vector<std::string> texts)
+        : Simple(counts, 1u, texts.size()), stream_(std::move(name)), texts_(std::move(texts)) {}
+    std::vector<cr::UserStream> GetStreams() override {
+      std::vector<cr::UserStream> streams = Simple::GetStreams();
+      streams[0].name = stream_;
+      streams[1].name = stream_ + "s";
+      return streams;
+    }
+    std::optional<cr::UserSequences> GetSequences(std::uint32_t) override {
+      cr::UserSequences sequences;
+      sequences.count = texts_.size();
+      sequences.key_texts = texts_;
+      return sequences;
+    }
+
+   private:
+    std::string stream_;
+    std::vector<std::string> texts_;
+  };
+  const auto nul = [](const char* after) { return std::string("k\0", 2) + after; };
+  Counts first, second;
+  const auto pairs = [&](const std::string& keys) {
+    auto reader = cr::Reader::FromText(
+        "randomize = false ; " + keys + " deserializers = ( [ type = \"x\" ] : [ type = \"y\" ] )",
+        {{"x", std::make_shared<Texts>(first, "x", std::vector<std::string>{"007", "7", nul("a"), nul("b")})},
+         {"y", std::make_shared<Texts>(second, "y", std::vector<std::string>{nul("b"), nul("a"), "7", "007"})}});
+    reader.StartEpoch(Epoch(100, 1));
+    const cr::Minibatch minibatch = reader.GetMinibatch();
+    std::string all;
+    for (std::size_t i = 0; i < minibatch["x"].Columns(); ++i)
+      all += std::to_string(static_cast<int>(minibatch["x"].Column<float>(i)[0])) + "-" +
+             std::to_string(static_cast<int>(minibatch["y"].Column<float>(i)[0])) + " ";
+    return all;
+  };
+  EXPECT_EQ(pairs("useNumericSequenceKeys = false ;"), "0-3 1-2 2-1 3-0 ");
+  // As numbers they would be one key.
+  EXPECT_THROW(pairs(""), cr::Error);
+}
+
 }  // namespace

@@ -708,8 +708,8 @@ typedef struct {
    */
   const uint64_t *keys;
   /**
-   * The key of each as NUL-terminated UTF-8, or NULL. Without `keys` and `key_texts` a key is the running number in
-   * the whole data.
+   * The key of each as UTF-8 that ends with a NUL, or has the length in `key_text_lengths`; or NULL. Without `keys` and
+   * `key_texts` a key is the running number in the whole data.
    */
   const char *const *key_texts;
   /**
@@ -717,6 +717,10 @@ typedef struct {
    * for all.
    */
   const uint32_t *sample_indices;
+  /**
+   * Bytes of each key text, which may have NULs then, or CNTK_READER_NUL_TERMINATED. NULL: all end with a NUL.
+   */
+  const size_t *key_text_lengths;
 } cntk_reader_user_sequences;
 
 /**

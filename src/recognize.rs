@@ -71,6 +71,8 @@ pub enum FileFormat {
     Tiff,
     /// A WebP image.
     Webp,
+    /// A recording of sound: WAVE, FLAC, NIST SPHERE, Ogg.
+    Audio,
     /// An array of NumPy (`.npy`).
     Npy,
     /// A Parquet file.
@@ -115,6 +117,9 @@ const SIGNATURES: &[(&[u8], FileFormat)] = &[
     (b"GIF89a", FileFormat::Gif),
     (b"II*\0", FileFormat::Tiff),
     (b"MM\0*", FileFormat::Tiff),
+    (b"fLaC", FileFormat::Audio),
+    (b"NIST_1A", FileFormat::Audio),
+    (b"OggS", FileFormat::Audio),
     (b"\x93NUMPY", FileFormat::Npy),
     (b"PAR1", FileFormat::Parquet),
     (b"ARROW1", FileFormat::Arrow),
@@ -152,7 +157,11 @@ impl FileFormat {
     pub(crate) fn is_certain(self) -> bool {
         let has_header = matches!(
             self,
-            FileFormat::HtkFeatures | FileFormat::KaldiArchive | FileFormat::Bmp | FileFormat::Webp
+            FileFormat::HtkFeatures
+                | FileFormat::KaldiArchive
+                | FileFormat::Bmp
+                | FileFormat::Webp
+                | FileFormat::Audio
         );
         has_header || self.is_ctf() || SIGNATURES.iter().any(|&(_, format)| format == self)
     }
@@ -171,6 +180,9 @@ impl FileFormat {
         }
         if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
             return FileFormat::Webp;
+        }
+        if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WAVE") {
+            return FileFormat::Audio;
         }
         if head.starts_with(b"BM") && head.get(6..10) == Some(&[0; 4]) {
             return FileFormat::Bmp;
@@ -223,6 +235,7 @@ impl FileFormat {
             FileFormat::Gif => "a GIF image",
             FileFormat::Tiff => "a TIFF image",
             FileFormat::Webp => "a WebP image",
+            FileFormat::Audio => "a recording of sound",
             FileFormat::Npy => "an array of NumPy (.npy)",
             FileFormat::Parquet => "a Parquet file",
             FileFormat::Arrow => "an Arrow (Feather) file",
@@ -284,6 +297,10 @@ impl FileFormat {
             | FileFormat::Webp => {
                 "List the images in a map file, with a line 'path<tab>class' for each, and name that as 'file' of an \
                  'ImageDeserializer'."
+            }
+            FileFormat::Audio => {
+                "Features are read, not sound: compute them first, with Kaldi (compute-mfcc-feats) or HTK (HCopy), and name the \
+                 script of the features."
             }
             FileFormat::Utf16 => "Convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE > NEW.",
             FileFormat::Utf32 => "Convert it to UTF-8 first: iconv -f UTF-32 -t UTF-8 FILE > NEW.",

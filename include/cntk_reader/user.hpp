@@ -254,11 +254,16 @@ class UserTable {
       table.listed_ = std::move(*given);
       const UserSequences& listed = table.listed_;
       table.key_texts_.clear();
-      for (const std::string& text : listed.key_texts) table.key_texts_.push_back(text.c_str());
+      table.key_text_lengths_.clear();
+      for (const std::string& text : listed.key_texts) {
+        table.key_texts_.push_back(text.c_str());
+        table.key_text_lengths_.push_back(text.size());
+      }
       out->count = listed.count;
       out->lengths = listed.lengths.empty() ? nullptr : listed.lengths.data();
       out->keys = listed.keys.empty() ? nullptr : listed.keys.data();
       out->key_texts = table.key_texts_.empty() ? nullptr : table.key_texts_.data();
+      out->key_text_lengths = table.key_texts_.empty() ? nullptr : table.key_text_lengths_.data();
       out->sample_indices = listed.sample_indices.empty() ? nullptr : listed.sample_indices.data();
     });
   }
@@ -346,6 +351,7 @@ class UserTable {
   std::optional<UserSequences> first_;  // Of chunk 0, until the library asks for it.
   UserSequences listed_;  // Of the last callback; the library has copied it when the next one comes.
   std::vector<const char*> key_texts_;
+  std::vector<std::size_t> key_text_lengths_;
   std::mutex idle_lock_;
   std::vector<std::unique_ptr<UserSequence>> idle_;
   cntk_reader_user_deserializer table_;

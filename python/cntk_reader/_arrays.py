@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from . import _arrow
 from ._explain import explained, resembles, unknown
+from ._keys import Keys, checked, is_text
 from ._minibatch import StreamInformation
 from ._types import Array, ColumnLike, CsrLike
 from ._user import ChunkValue, ComposableUserDeserializer, Csr, SequenceArray, SequenceList
@@ -28,7 +29,6 @@ _SMALL = {np.dtype(kind) for kind in (np.bool_, np.int8, np.uint8, np.int16, np.
 _OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
 
 Lengths = Union[Sequence[int], Array, None]
-Keys = Union[Sequence[int], Sequence[str], Array, None]
 
 
 class OneHot(NamedTuple):
@@ -266,8 +266,8 @@ class ArrayDeserializer(ComposableUserDeserializer):
         #: By stream, the first sample of each sequence and the end of the last one; None: each sample is a sequence.
         self._offsets = {name: None if own is None else _offsets(own) for name, own in own_lengths.items()}
         self._lengths = self._declared(own_lengths, minibatch_stream)
-        self._keys = _checked_keys(keys, self._count)
-        self.has_text_keys = isinstance(self._keys, list) and not all(key.isdecimal() for key in self._keys)
+        self._keys = checked(keys, self._count)
+        self.has_text_keys = is_text(self._keys)
         self._bounds = self._chunks(chunk_size)
         self._defines = minibatch_stream
 
@@ -342,21 +342,6 @@ def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return offsets
 
 
-def _checked_keys(keys: Keys, count: int) -> Any:
-    if keys is None:
-        return None
-    made = np.asarray(keys)
-    if made.shape != (count,):
-        raise ValueError(f"There are {made.size} keys for {count} sequences.")
-    if made.dtype.kind in "iu":
-        if made.dtype.kind == "i" and made.min() < 0:
-            raise ValueError(f"The key {int(made.min())} is negative: keys are texts or numbers from 0.")
-        return made.astype(np.uint64, copy=False)
-    if made.dtype.kind not in "UOT":
-        raise TypeError(f"Keys of the type {made.dtype} cannot be used: keys are texts or integers from 0.")
-    return [str(key) for key in made.tolist()]
-
-
 @explained("from_arrays(words=words, labels=labels, lengths=lengths)")
 def from_arrays(
     *,
@@ -381,7 +366,8 @@ def from_arrays(
     ``lengths``: the number of samples of each sequence, for all arrays, or by name. An array with as many samples as there are
     lengths has one sample for each sequence. Without ``lengths`` each sample is a sequence, except in Arrow's lists, which have
     lengths of their own. ``keys``: numbers or texts, one for each sequence, to join the data with those of other
-    deserializers; without them a key is the sequence's number. ``minibatch_stream``: the stream whose samples count in minibatch sizes,
+    deserializers; without them a key is the sequence's number. Different texts are different keys, ``"007"`` and ``"7"``, too;
+    texts that all show numbers as Python prints them may be joined with numbers. None, NaN and other nulls are refused. ``minibatch_stream``: the stream whose samples count in minibatch sizes,
     instead of the longest one.
 
     ``chunk_size``: samples of a chunk, the unit in which data are randomized and shared out among workers. The default makes 128

@@ -213,6 +213,7 @@ class UserSequences(Structure):
         ("keys", c_void_p),
         ("key_texts", c_void_p),
         ("sample_indices", c_void_p),
+        ("key_text_lengths", c_void_p),
     ]
 
 

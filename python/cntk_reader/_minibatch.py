@@ -402,7 +402,7 @@ class Minibatch(Mapping[str, StreamMinibatch]):
         _key_text(self._owner.handle, sequence, None, 0, byref(length))
         text = create_string_buffer(length.value + 1)
         _key_text(self._owner.handle, sequence, text, len(text), byref(length))
-        return text.value.decode("utf-8", "replace")
+        return text.raw[: length.value].decode("utf-8", "replace")
 
     def __repr__(self) -> str:
         parts = ", ".join(repr(part) for part in self.values())

@@ -19,6 +19,7 @@ from . import _library as lib
 from ._callbacks import Failures, callback
 from ._configuration import AnyTransform
 from ._explain import Text, unknown, whole
+from ._keys import checked
 from ._minibatch import StreamInformation
 from ._types import Array, CsrLike
 
@@ -105,7 +106,7 @@ class SequenceList:
 
     * ``count``: how many there are
     * ``lengths``: samples of each
-    * ``keys``: of each
+    * ``keys``: of each. Different texts are different keys, and nulls are refused
     """
 
     count: int
@@ -342,15 +343,18 @@ class Bridge:
             if listed.lengths is not None:
                 kept.append(self._of_all(listed.lengths, listed.count, np.uint32, "lengths"))
                 sequences.lengths = kept[-1].ctypes.data
-            if listed.keys is not None and len(listed.keys) and isinstance(listed.keys[0], str):
-                if len(listed.keys) != listed.count:
-                    raise ValueError(f"There are {len(listed.keys)} keys for {listed.count} sequences.")
-                texts = (ctypes.c_char_p * listed.count)(*(str(key).encode() for key in listed.keys))
-                kept.append(texts)
+            keys = checked(listed.keys, listed.count)
+            if isinstance(keys, list):
+                encoded = [key.encode() for key in keys]
+                texts = (ctypes.c_char_p * listed.count)(*encoded)
+                # Of texts that end with their first NUL, two could be one.
+                lengths = (c_size_t * listed.count)(*map(len, encoded))
+                kept += [encoded, texts, lengths]
                 sequences.key_texts = ctypes.addressof(texts)
-            elif listed.keys is not None:
-                kept.append(self._of_all(listed.keys, listed.count, np.uint64, "keys"))
-                sequences.keys = kept[-1].ctypes.data
+                sequences.key_text_lengths = ctypes.addressof(lengths)
+            elif keys is not None:
+                kept.append(keys)
+                sequences.keys = keys.ctypes.data
             self._listed = kept
 
         return self._failures.guard(f"get_sequences({chunk})", failure, describe, chunk)

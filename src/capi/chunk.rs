@@ -84,7 +84,11 @@ impl cntk_reader_chunk {
                 "There is no sequence {index} in a stream {stream} of this chunk."
             )));
         };
-        Ok((&info.info, self.data.sequence(stream, index)))
+        let loaded = self.data.sequence(stream, index);
+        match loaded {
+            Loaded::Invalid => self.data.failure(stream, index).map_or(Ok((&info.info, loaded)), Err),
+            _ => Ok((&info.info, loaded)),
+        }
     }
 }
 

@@ -50,12 +50,14 @@ pub struct cntk_reader_user_sequences {
     /// The key of each, or NULL. Where the reader's keys are texts, a number stands for its decimal text; in a table that a
     /// factory made it is a number of the request's cntk_reader_keys.
     pub keys: *const u64,
-    /// The key of each as NUL-terminated UTF-8, or NULL. Without `keys` and `key_texts` a key is the running number in
-    /// the whole data.
+    /// The key of each as UTF-8 that ends with a NUL, or has the length in `key_text_lengths`; or NULL. Without `keys` and
+    /// `key_texts` a key is the running number in the whole data.
     pub key_texts: *const *const c_char,
     /// Which sample of its key's sequence each is, where the samples of a sequence stand as sequences of their own. NULL: 0
     /// for all.
     pub sample_indices: *const u32,
+    /// Bytes of each key text, which may have NULs then, or CNTK_READER_NUL_TERMINATED. NULL: all end with a NUL.
+    pub key_text_lengths: *const usize,
 }
 
 /// How the samples of a stream make the sequences of a chunk.
@@ -141,6 +143,7 @@ impl Default for cntk_reader_user_sequences {
             keys: null(),
             key_texts: null(),
             sample_indices: null(),
+            key_text_lengths: null(),
         }
     }
 }
@@ -220,16 +223,18 @@ impl cntk_reader_user_sequences {
     /// `keys_of_corpus`: the numbers in `keys` are those of the reader's keys.
     ///
     /// # Safety
-    /// Each list is NULL or has `count` readable elements; key texts end with a NUL.
+    /// Each list is NULL or has `count` readable elements; each key text has as many readable bytes as `key_text_lengths`
+    /// says, or ends with a NUL.
     pub(super) unsafe fn to_sequences(self, keys_of_corpus: bool) -> Result<Sequences> {
         let count = sequence_count(self.count as u64)?;
         // SAFETY: the lists that this function's contract names; `count` is the length of each.
-        let (lengths, keys, key_texts, sample_indices) = unsafe {
+        let (lengths, keys, key_texts, sample_indices, text_lengths) = unsafe {
             (
                 optional(self.lengths, self.count, "lengths")?,
                 optional(self.keys, self.count, "keys")?,
                 optional(self.key_texts, self.count, "key texts")?,
                 optional(self.sample_indices, self.count, "sample indices")?,
+                optional(self.key_text_lengths, self.count, "lengths of key texts")?,
             )
         };
         let keys = match (keys, key_texts) {
@@ -240,9 +245,16 @@ impl cntk_reader_user_sequences {
             (Some(keys), None) if keys_of_corpus => Keys::OfCorpus(room::copy(keys, room::KEYS)?),
             (Some(keys), None) => Keys::Numbers(room::copy(keys, room::KEYS)?),
             (None, Some(keys)) => {
-                // SAFETY: each of the texts ends with a NUL, by this function's contract; NULL is refused there.
-                let key = |&key: &*const c_char| unsafe { text::utf8(key, text::NUL_TERMINATED, "key") };
-                let keys = keys.iter().map(|text| key(text).map(str::to_owned));
+                let length = |number: usize| match text_lengths {
+                    Some(lengths) => lengths[number],
+                    None => text::NUL_TERMINATED,
+                };
+                // SAFETY: the text has as many readable bytes as its length says, or ends with a NUL, by this function's
+                // contract; NULL is refused there.
+                let key = |(number, &key): (usize, &*const c_char)| unsafe {
+                    text::utf8(key, length(number), "key")
+                };
+                let keys = keys.iter().enumerate().map(|text| key(text).map(str::to_owned));
                 Keys::Texts(room::try_collect(keys, room::KEYS)?)
             }
         };

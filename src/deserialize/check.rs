@@ -259,10 +259,14 @@ fn look_at(
                 check.streams[number].look_at(&view, size as u64);
             }
             Loaded::Skipped => {}
-            Loaded::Invalid => invalid = invalid.or(Some(info)),
+            Loaded::Invalid => invalid = invalid.or(Some((number, info))),
         }
     }
-    if let Some(stream) = invalid {
+    if let Some((number, _)) = invalid
+        && let Some(error) = chunk.failure(number, id.index)
+    {
+        check.push(error.into(), most);
+    } else if let Some((_, stream)) = invalid {
         let message = "The sequence is invalid: it is left out, and counts against the reader's maxErrors.";
         let mut finding = Finding::new(Severity::Error, message);
         finding.location.stream = Some(stream.name.clone());

@@ -2,8 +2,8 @@
 
 use super::fetch::{Parts, Share};
 use super::{Chunk, expand};
-use crate::Result;
 use crate::sequence::{Loaded, SequenceKey};
+use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A sequence in all streams: what was fetched, and the rest where it lies in the chunk. Takes a chunk's place before
@@ -83,6 +83,13 @@ impl Fetched {
 impl Chunk for Fetched {
     fn sequence(&self, stream: usize, _: u32) -> Loaded<'_> {
         self.view(stream)
+    }
+
+    fn failure(&self, stream: usize, _: u32) -> Option<Error> {
+        match self.part(stream) {
+            Some(_) => None,
+            None => self.chunk.as_ref()?.failure(stream, self.index),
+        }
     }
 
     fn is_expanded(&self, stream: usize) -> bool {

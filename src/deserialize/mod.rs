@@ -28,12 +28,12 @@ pub mod transformed;
 
 pub use crate::sequence::Loaded;
 
-use crate::Result;
 use crate::corpus::Corpus;
 use crate::error::Location;
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
+use crate::{Error, Result};
 use loader::Loader;
 use std::sync::Arc;
 
@@ -254,6 +254,16 @@ pub trait Deserializer: ChunkTable + ChunkSource {
         InFrameMode::Whole
     }
 
+    /// Whether its keys count its lines or sequences, so that they say nothing about what a sequence belongs to.
+    fn counts_keys(&self) -> bool {
+        false
+    }
+
+    /// Whether several of its sequences may be the samples of one ([`SequenceInfo::sample`]).
+    fn lists_samples(&self) -> bool {
+        false
+    }
+
     /// Whether truncated minibatches report the keys of its sequences if it is the last one of a bundle. CNTK 2.7 leaves the
     /// keys of labels and lattices out, and so reports the key with number 0, which is that of the corpus's first sequence.
     fn marks_keys(&self) -> bool {
@@ -283,6 +293,9 @@ pub enum InFrameMode {
     Sliced,
     /// As `Sliced`, but fewer samples than the primary has are an error when the reader is opened.
     SlicedStrictly,
+    /// As `Sliced`, but another number of samples than the primary has is an error when the reader is opened. Of no
+    /// deserializer's own: see [`bundle::frame_modes`].
+    SlicedExactly,
 }
 
 /// A deserializer whose chunks list their sequences when they are loaded ([`Chunk::listing`]). Order is the affair of
@@ -354,6 +367,12 @@ pub trait Chunk: Send + Sync {
         for (stream, loaded) in loaded.iter_mut().enumerate() {
             *loaded = self.sequence(stream, index);
         }
+    }
+
+    /// The error with which the read of a sequence fails that is [invalid](Loaded::Invalid) in a stream. `None` if it is merely
+    /// left out. For data that CNTK refuses only when they are needed.
+    fn failure(&self, _stream: usize, _index: u32) -> Option<Error> {
+        None
     }
 
     /// Whether the sequences of a stream are [expanded](Deserializer::is_expanded) to the length of those of the first

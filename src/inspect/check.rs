@@ -131,6 +131,7 @@ impl Inspector {
                 (None, None) => {}
             }
         }
+        run.report(join::several_samples(self, &run.summary.streams));
         if options.join && !run.ended {
             join::compare(self, &mut |finding| {
                 run.report([finding]);

@@ -3,11 +3,12 @@
 use super::inspector::Inspector;
 use crate::Result;
 use crate::config::options::Packing;
-use crate::deserialize::bundle::frame_mode;
-use crate::deserialize::check::{Finding, Severity};
+use crate::deserialize::bundle::{Fit, FramePair, frame_modes, unequal_lengths};
+use crate::deserialize::check::{Finding, Severity, StreamStatistics};
 use crate::deserialize::{Deserializer, InFrameMode};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId};
+use crate::stream::StreamInfo;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -19,8 +20,18 @@ pub(super) fn compare(
     let members: Vec<(&str, &Arc<dyn Deserializer>)> =
         inspector.members().iter().filter_map(|member| Some((member.name(), member.opened()?))).collect();
     let Some(((primary_name, primary), secondaries)) = members.split_first() else { return Ok(()) };
-    for (name, secondary) in secondaries {
-        let pair = Pair { inspector, primary_name, primary: &***primary, name, secondary: &***secondary };
+    let tables: Vec<_> = members.iter().map(|(_, table)| &***table).collect();
+    let modes = frame_modes(&tables);
+    for ((name, secondary), &mode) in secondaries.iter().zip(&modes[1..]) {
+        let pair = Pair {
+            inspector,
+            primary_name,
+            primary: &***primary,
+            name,
+            secondary: &***secondary,
+            is_comparable: modes[0] != InFrameMode::Whole && mode != InFrameMode::Whole,
+            frames: FramePair::new(&***primary, &***secondary, [modes[0], mode]),
+        };
         // The first search may sort all keys, which is work for the pool.
         inspector.pool.install(|| secondary.prepare_to_find())?;
         if pair.compare(listener)?.is_break() {
@@ -28,6 +39,42 @@ pub(super) fn compare(
         }
     }
     Ok(())
+}
+
+/// Streams that frame mode cannot deliver: those of deserializers that are not taken apart, with sequences of several samples.
+pub(super) fn several_samples(inspector: &Inspector, streams: &[Vec<StreamStatistics>]) -> Vec<Finding> {
+    if inspector.settings.packing != Packing::Frame {
+        return Vec::new();
+    }
+    let members: Vec<_> = inspector
+        .members()
+        .iter()
+        .zip(streams)
+        .filter_map(|(member, seen)| Some((member.name(), &**member.opened()?, seen)))
+        .collect();
+    let tables: Vec<_> = members.iter().map(|&(_, table, _)| table).collect();
+    let mut findings = Vec::new();
+    for ((name, table, seen), mode) in members.into_iter().zip(frame_modes(&tables)) {
+        let refused = |(stream, seen): &(&StreamInfo, &StreamStatistics)| {
+            !stream.is_binary && seen.samples > seen.sequences
+        };
+        if mode != InFrameMode::Whole || table.is_expanded() {
+            continue;
+        }
+        findings.extend(table.streams().iter().zip(seen).filter(refused).map(|(stream, seen)| {
+            let message = format!(
+                "The stream '{}' has sequences of several samples: {} samples in {} sequences.",
+                stream.name, seen.samples, seen.sequences
+            );
+            let mut finding = Finding::new(Severity::Error, message).in_file(name);
+            "Frame mode needs sequences of one sample: reading fails at the first one that has several. Give each line an id \
+             of its own, or remove 'frameMode'."
+                .clone_into(&mut finding.detail);
+            finding.location.stream = Some(stream.name.clone());
+            finding
+        }));
+    }
+    findings
 }
 
 /// Sequences of other lengths that are listed before they are only counted: in many corpora all sequences are, such as words with one
@@ -41,13 +88,15 @@ struct Pair<'a> {
     primary: &'a dyn Deserializer,
     name: &'a str,
     secondary: &'a dyn Deserializer,
+    /// Both should have equal numbers of samples.
+    is_comparable: bool,
+    /// How they go together in frame mode.
+    frames: FramePair,
 }
 
 impl Pair<'_> {
     fn compare(&self, listener: &mut dyn FnMut(Finding) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         let mut used = Used::new(self.secondary)?;
-        let is_comparable = frame_mode(self.primary) != InFrameMode::Whole
-            && frame_mode(self.secondary) != InFrameMode::Whole;
         let mut own = Vec::new();
         let mut notes = 0u64;
         for chunk in 0..self.primary.chunks().len() as ChunkId {
@@ -59,7 +108,7 @@ impl Pair<'_> {
                     Some((id, samples)) => {
                         used.mark(id);
                         let differs = samples != sequence.samples && !self.secondary.is_expanded();
-                        differs.then(|| self.unequal(sequence.key, sequence.samples, samples, is_comparable))
+                        differs.then(|| self.unequal(sequence.key, sequence.samples, samples))
                     }
                 };
                 let is_note = finding.as_ref().is_some_and(|finding| finding.severity == Severity::Note);
@@ -116,23 +165,35 @@ impl Pair<'_> {
         Finding::new(Severity::Note, message).in_file(self.name)
     }
 
-    fn unequal(&self, key: u64, expected: u32, samples: u32, is_comparable: bool) -> Finding {
-        let message = format!(
-            "The sequence has {samples} samples in '{}' and {expected} in '{}'.",
-            self.name, self.primary_name
-        );
+    fn unequal(&self, key: u64, expected: u32, samples: u32) -> Finding {
+        let message = unequal_lengths(self.name, samples, self.primary_name, expected);
         let (severity, detail) = match self.inspector.settings.packing {
-            Packing::Truncated { .. } if samples < expected => (
+            Packing::Truncated { .. } => (
                 Severity::Error,
                 "Truncated minibatches need equal lengths: reading fails where this sequence begins.",
             ),
-            Packing::Frame if is_comparable => {
-                (Severity::Warning, "Frames past the end of the shorter one are invalid sequences.")
-            }
-            _ if is_comparable => (Severity::Warning, "They are delivered as they are."),
+            Packing::Frame => self.in_frame_mode(expected, samples),
+            _ if self.is_comparable => (Severity::Warning, "They are delivered as they are."),
             _ => (Severity::Note, "They are delivered as they are."),
         };
         self.finding(severity, self.name, key, message, detail)
+    }
+
+    /// What becomes of sequences whose lengths differ, in frame mode.
+    fn in_frame_mode(&self, frames: u32, samples: u32) -> (Severity, &'static str) {
+        let fit = self.frames.fit(frames, samples);
+        match fit {
+            Fit::Fits => (Severity::Note, "Each frame gets the whole sequence."),
+            Fit::Shared => (Severity::Note, "Each frame gets this one sample."),
+            Fit::EndsEarly => {
+                (Severity::Warning, "Frames past the end of the shorter one are invalid sequences.")
+            }
+            Fit::Surplus => (Severity::Warning, "Samples past the end of the shorter one are not used."),
+            Fit::NoFrame => (Severity::Warning, "Frame mode needs sequences of one sample."),
+            Fit::TooFew | Fit::Unequal | Fit::Counted | Fit::FirstOnly => {
+                (Severity::Error, fit.remedy().unwrap_or_default())
+            }
+        }
     }
 }
 

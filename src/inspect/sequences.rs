@@ -190,7 +190,9 @@ impl SequenceReader {
         let deserializer = Arc::clone(&self.deserializer);
         let mut streams = Vec::with_capacity(deserializer.streams().len());
         for (number, info) in deserializer.streams().iter().enumerate() {
-            let Loaded::Data(view) = chunk.sequence(number, index) else { return Ok(None) };
+            let Loaded::Data(view) = chunk.sequence(number, index) else {
+                return chunk.failure(number, index).map_or(Ok(None), Err);
+            };
             let late = fetched.filter(|_| info.has_late_shape()).and_then(|fetched| fetched.shape(number));
             let info = match late {
                 Some(shape) => &StreamInfo { shape: shape.to_vec(), ..info.clone() },

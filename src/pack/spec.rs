@@ -5,7 +5,7 @@ use super::feed::LoadedSelection;
 use super::first_fit::FirstFit;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
-use crate::deserialize::{Ahead, Loaded};
+use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::helpers::Team;
 use crate::memory::room;
 use crate::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
@@ -118,6 +118,9 @@ impl PackScratch {
                 };
                 chunk.sequences(id.index, &mut found);
                 if !found.iter().all(|found| matches!(found, Loaded::Data(_))) {
+                    if let Some(error) = failure(chunk, id, &found) {
+                        return Err(error);
+                    }
                     self.invalid += u64::from(found.iter().any(|found| matches!(found, Loaded::Invalid)));
                     continue;
                 }
@@ -309,14 +312,21 @@ impl PackSpec {
             return error;
         }
         let detail = format!(
-            "{} 'frameMode = true' needs sequences of one sample in each stream. If each line is a sample of its own, set \
-             'skipSequenceIds = true' in the section of the text file, or remove the ids from it. If sequences belong together, \
-             as many words with one label do, remove 'frameMode': whole sequences are packed then, each stream in a layout of \
+            "{} 'frameMode = true' needs sequences of one sample in each stream. If each line is a sample of its own, give \
+             each line an id of its own; a text file that is read alone may also have no ids ('skipSequenceIds = true'). If \
+             sequences belong together, as many words with one label do, remove 'frameMode': whole sequences are packed then, each stream in a layout of \
              its own, and 'definesMBSize = true' in a stream makes its samples those that the minibatch size counts.",
             explain::lengths(self.streams.iter().zip(inputs.iter().map(samples)))
         );
         self.explain.blame(error.with_detail(detail))
     }
+}
+
+/// The error of a sequence that does not have all of its data, if that makes the read fail.
+#[cold]
+fn failure(chunk: &dyn Chunk, id: SequenceId, found: &[Loaded<'_>]) -> Option<Error> {
+    let mut streams = found.iter().enumerate().filter(|(_, found)| matches!(found, Loaded::Invalid));
+    streams.find_map(|(stream, _)| chunk.failure(stream, id.index))
 }
 
 /// Prefetches what looking up these sequences will read.

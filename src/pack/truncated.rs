@@ -87,7 +87,10 @@ impl TruncatedPacker {
                 match presence(chunk, id, self.streams.len()) {
                     Presence::Whole => first = first.or(Some((position, id))),
                     Presence::Skipped => {}
-                    Presence::Invalid => invalid += 1,
+                    Presence::Invalid(stream) => match chunk.failure(stream, id.index) {
+                        Some(error) => return Err(error),
+                        None => invalid += 1,
+                    },
                 }
             }
             let first = first.and_then(|(position, id)| Some((id, feed.keep(position)?)));
@@ -366,8 +369,8 @@ enum Presence {
     Whole,
     /// Its deserializer left it out.
     Skipped,
-    /// It is invalid in at least one stream.
-    Invalid,
+    /// It is invalid in this stream, the first one.
+    Invalid(usize),
 }
 
 fn presence(chunk: &dyn Chunk, id: SequenceId, streams: usize) -> Presence {
@@ -376,7 +379,7 @@ fn presence(chunk: &dyn Chunk, id: SequenceId, streams: usize) -> Presence {
         match chunk.sequence(stream, id.index) {
             Loaded::Data(_) => {}
             Loaded::Skipped => presence = Presence::Skipped,
-            Loaded::Invalid => return Presence::Invalid,
+            Loaded::Invalid => return Presence::Invalid(stream),
         }
     }
     presence

@@ -6,7 +6,9 @@ use crate::config::options::{DeserializerOptions, ForeignOptions, Order, Packing
 use crate::config::{self, Written};
 use crate::corpus::Corpus;
 use crate::deserialize::binary;
-use crate::deserialize::bundle::{Bundle, JoinOptions, Member, check_names, frame_mode};
+use crate::deserialize::bundle::{
+    Bundle, JoinOptions, Member, check_frames, check_names, frame_mode, frame_modes,
+};
 use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::frames::Frames;
@@ -175,7 +177,7 @@ fn join(
 ) -> Result<Arc<dyn Deserializer>> {
     let members =
         opened.into_iter().zip(&options.deserializers).map(|(deserializer, one)| match deserializer {
-            AnyDeserializer::Known(deserializer) => Ok(Member { name: one.name().to_owned(), deserializer }),
+            AnyDeserializer::Known(deserializer) => Ok(Member::new(one.name().to_owned(), deserializer)),
             AnyDeserializer::Listing(_) => {
                 let message = format!("The deserializer '{}' cannot be joined with others.", one.name());
                 Err(Error::argument(message).with_detail(config::lacks_list_of(one.name())))
@@ -184,28 +186,60 @@ fn join(
     let mut members = members.collect::<Result<Vec<_>>>()?;
     let log = Logger { trace_level: options.trace_level };
     let join_options = JoinOptions { corpus, log, packing: options.packing };
-    // Frames are joined utterance by utterance, and taken apart afterwards. That is not possible where the primary lists
-    // frames itself, or where users' code finds the partner of each frame.
-    let is_user = |one: &DeserializerOptions| {
-        matches!(one, DeserializerOptions::User(_) | DeserializerOptions::Foreign(_))
-    };
-    let is_sliced = |member: &Member| frame_mode(&*member.deserializer) != InFrameMode::Whole;
-    let of_utterances = members.first().is_some_and(is_sliced) && !options.deserializers.iter().any(is_user);
-    if options.packing == Packing::Frame && !of_utterances {
-        for member in members.iter_mut().filter(|member| is_sliced(member)) {
-            member.deserializer = Arc::new(Frames::new(Arc::clone(&member.deserializer), corpus)?);
-        }
-    }
-    let bundle = if members.iter().any(|member| member.deserializer.is_asked_in_place()) {
+    let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
+    if in_place {
         // The search by key may have to sort, which is work for the pool; all else stays on this thread.
         pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
-        Bundle::new(members, &join_options)?
-    } else {
-        pool.install(|| Bundle::new(members, &join_options))?
+    }
+    let mut of_utterances = false;
+    if options.packing == Packing::Frame {
+        match in_place {
+            true => choose_modes(options, &mut members, corpus)?,
+            false => pool.install(|| choose_modes(options, &mut members, corpus))?,
+        }
+        // Frames are joined utterance by utterance, and taken apart afterwards. That is not possible where the primary lists
+        // frames itself, or where users' code finds the partner of each frame.
+        let is_sliced = |member: &Member| member.mode != InFrameMode::Whole;
+        let is_user = |one: &DeserializerOptions| {
+            matches!(one, DeserializerOptions::User(_) | DeserializerOptions::Foreign(_))
+        };
+        let lists_frames =
+            |(one, member): (&DeserializerOptions, &Member)| is_user(one) && !is_sliced(member);
+        of_utterances = members.first().is_some_and(is_sliced)
+            && !options.deserializers.iter().zip(&members).any(lists_frames);
+        if !of_utterances {
+            for member in members.iter_mut().filter(|member| is_sliced(member)) {
+                let frames = Frames::taken_by(Arc::clone(&member.deserializer), member.mode, corpus)?;
+                *member = Member::new(std::mem::take(&mut member.name), Arc::new(frames));
+            }
+        }
+    }
+    let bundle = match in_place {
+        true => Bundle::new(members, &join_options)?,
+        false => pool.install(|| Bundle::new(members, &join_options))?,
     };
     match options.packing {
         Packing::Frame if of_utterances => Ok(Arc::new(Frames::of_bundle(bundle, corpus)?)),
         _ => Ok(Arc::new(bundle)),
+    }
+}
+
+/// Chooses what becomes of the members' sequences in frame mode, and refuses lengths that do not fit. In CNTK's place what CNTK
+/// reads is read as it does, and what it fails to read fails when it is read.
+fn choose_modes(options: &ReaderSettings, members: &mut [Member], corpus: &Corpus) -> Result<()> {
+    let tables: Vec<_> = members.iter().map(|member| &*member.deserializer).collect();
+    let modes = frame_modes(&tables);
+    tables
+        .iter()
+        .try_for_each(|table| if table.is_asked_in_place() { Ok(()) } else { table.prepare_to_find() })?;
+    members.iter_mut().zip(modes).for_each(|(member, mode)| member.mode = mode);
+    let as_cntk = options.in_place_of.is_some();
+    match check_frames(members, corpus, as_cntk) {
+        Err(error) if as_cntk && error.kind() == ErrorKind::Data => {
+            members.iter_mut().for_each(|member| member.mode = frame_mode(&*member.deserializer));
+            Ok(())
+        }
+        checked => checked,
     }
 }
 

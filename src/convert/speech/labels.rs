@@ -87,7 +87,8 @@ pub fn kaldi_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) 
         let chunk = pool.install(|| source.load(number))?;
         for index in 0..info.sequences {
             let Loaded::Data(view) = chunk.sequence(0, index) else {
-                return Err(Error::internal("A chunk of labels has an utterance without data."));
+                let internal = || Error::internal("A chunk of labels has an utterance without data.");
+                return Err(chunk.failure(0, index).unwrap_or_else(internal));
             };
             let ViewKind::Sparse(sparse) = view.kind else {
                 return Err(Error::internal("A chunk of labels has features."));

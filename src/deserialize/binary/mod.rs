@@ -265,6 +265,10 @@ impl Deserializer for BinaryDeserializer {
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.lengths.find(key)
     }
+
+    fn counts_keys(&self) -> bool {
+        true
+    }
 }
 
 impl BinaryFile {

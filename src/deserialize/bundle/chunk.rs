@@ -2,10 +2,10 @@
 
 use super::join::Join;
 use super::share::Part;
-use crate::Result;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::{Chunk, Loaded, expand};
 use crate::sequence::ChunkId;
+use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Where a bundle's streams and sequences come from. The bundle shares it with its chunks.
@@ -76,6 +76,18 @@ impl Chunk for BundleChunk {
         for (loaded, _) in loaded.iter_mut().zip(&self.map.expanded).filter(|(_, is_expanded)| **is_expanded)
         {
             *loaded = expand(*loaded, first);
+        }
+    }
+
+    fn failure(&self, stream: usize, index: u32) -> Option<Error> {
+        let joined = &self.map.join.chunks[self.id as usize];
+        match self.map.routes[stream] {
+            (0, stream) => self.primary.failure(stream, joined.primary_index(index)),
+            (member, inner) => {
+                let (part, place) = joined.partners[member - 1].places.get(index);
+                // Does not block: `wait_ready` has waited for this part.
+                self.partners[member - 1][part].wait().as_ref().ok()?.failure(inner, place)
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! The join: which of the primary's sequences have partners in all other members, where the partners are, and how long the
 //! joined sequences are.
 
-use super::report::{Misfits, report};
+use super::modes::{frame_mode, too_few_frames};
+use super::report::{Misfits, report, without_partner};
 use crate::cancel::{self, carried};
 use crate::config::options::Packing;
 use crate::corpus::Corpus;
@@ -20,6 +21,16 @@ pub struct Member {
     pub name: String,
     /// The deserializer itself.
     pub deserializer: Arc<dyn Deserializer>,
+    /// What becomes of its sequences in frame mode.
+    pub mode: InFrameMode,
+}
+
+impl Member {
+    /// A member that is joined by the rule of its own format.
+    pub fn new(name: String, deserializer: Arc<dyn Deserializer>) -> Member {
+        let mode = frame_mode(&*deserializer);
+        Member { name, deserializer, mode }
+    }
 }
 
 /// How deserializers are joined.
@@ -130,7 +141,7 @@ impl Join {
         secondaries.iter().try_for_each(|secondary| secondary.deserializer.prepare_to_find())?;
 
         let chunks = 0..primary.deserializer.chunks().len() as ChunkId;
-        let rule = Rule::new(&*primary.deserializer, secondaries, definer, options);
+        let rule = Rule::new(members, definer, options);
         let join = carried(|chunk| {
             cancel::check()?;
             join_chunk(&*primary.deserializer, secondaries, &rule, chunk)
@@ -160,9 +171,9 @@ impl Join {
         if join.infos.is_empty() {
             let message = "Could not reconcile data between different deserializers. Keys of logical sequences do not match.";
             let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
-            let detail = "The warnings before this list some of the keys, file by file. Sequences that belong together need equal keys: \
-                          numbers, or text with 'useNumericSequenceKeys = false'.";
-            return Err(error.with_detail(detail).in_file(&primary.name));
+            let detail = "Sequences that belong together need equal keys: numbers, or text with 'useNumericSequenceKeys = false'.";
+            let found = without_partner(members, &misfits, options);
+            return Err(error.with_detail(found).with_detail(detail).in_file(&primary.name));
         }
         Ok(join)
     }
@@ -200,15 +211,10 @@ struct Rule<'a> {
 }
 
 impl<'a> Rule<'a> {
-    fn new(
-        primary: &dyn Deserializer,
-        secondaries: &[Member],
-        definer: Option<usize>,
-        options: &JoinOptions<'a>,
-    ) -> Rule<'a> {
-        let members = std::iter::once(primary).chain(secondaries.iter().map(|member| &*member.deserializer));
-        let frames = options.packing == Packing::Frame && primary.in_frame_mode() != InFrameMode::Whole;
-        Rule { definer, frames, modes: members.map(frame_mode).collect(), corpus: options.corpus }
+    fn new(members: &[Member], definer: Option<usize>, options: &JoinOptions<'a>) -> Rule<'a> {
+        let modes: Vec<_> = members.iter().map(|member| member.mode).collect();
+        let frames = options.packing == Packing::Frame && modes[0] != InFrameMode::Whole;
+        Rule { definer, frames, modes, corpus: options.corpus }
     }
 
     /// Whether a joined sequence is as long as that of this member, if it is the longest.
@@ -220,23 +226,6 @@ impl<'a> Rule<'a> {
     fn is_comparable(&self, member: usize) -> bool {
         self.modes[0] != InFrameMode::Whole && self.modes[member] != InFrameMode::Whole
     }
-}
-
-/// What becomes of a deserializer's sequences in frame mode. The one sample of an expanded sequence is delivered with each
-/// frame.
-pub fn frame_mode(deserializer: &dyn Deserializer) -> InFrameMode {
-    if deserializer.is_expanded() { InFrameMode::Whole } else { deserializer.in_frame_mode() }
-}
-
-/// CNTK's error for features that have fewer frames than the primary in frame mode.
-pub(in crate::deserialize) fn too_few_frames(key: &str, frames: u32) -> Error {
-    let message = format!(
-        "Sequence with key '{key}' has '{frames}' frame(s), whereas the primary sequence expects at least '{}' frames",
-        u64::from(frames) + 1
-    );
-    let detail = "In frame mode each frame of the first deserializer needs its partner: leave the utterance out of the first, or write \
-                  its missing frames.";
-    Error::data(message).with_detail(detail).for_key(key)
 }
 
 /// A sequence of the primary with its partners.

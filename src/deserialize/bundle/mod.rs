@@ -7,13 +7,15 @@
 
 mod chunk;
 mod join;
+mod modes;
 mod report;
 mod share;
 #[cfg(test)]
 mod tests;
 
-pub(super) use join::too_few_frames;
-pub use join::{JoinOptions, Member, frame_mode};
+pub use join::{JoinOptions, Member};
+pub(super) use modes::too_few_frames;
+pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
 
 use crate::cancel::Current;
 use crate::config::options::Packing;
@@ -66,7 +68,7 @@ impl Bundle {
                 }
                 streams.push(stream.clone());
                 routes.push((number, inner));
-                modes.push(join::frame_mode(&*member.deserializer));
+                modes.push(member.mode);
                 // A frame takes the one sample as it is.
                 let repeats = options.packing != Packing::Frame;
                 expanded.push(repeats && member.deserializer.is_expanded());
@@ -140,7 +142,11 @@ pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
                 stream.name
             );
             let error = Error::new(ErrorKind::Config, ExceptionClass::Runtime, message);
-            return Err(error.in_stream(&stream.name));
+            let detail = "Deserializers are joined: each has other streams of the same sequences. If their files are parts of one \
+                          data set, name them all in one deserializer, as a list ('file = (a.ctf:b.ctf)', of HTK \
+                          'scpFile = (a.scp:b.scp)') or a pattern ('file = *.ctf'). Otherwise give one of the streams another \
+                          name, and its name in the file as 'alias'.";
+            return Err(error.with_detail(detail).in_stream(&stream.name));
         }
     }
     Ok(())

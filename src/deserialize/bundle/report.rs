@@ -140,6 +140,42 @@ pub(super) fn report(
     Ok(())
 }
 
+/// Keys that an error names of each deserializer.
+const SHOWN: usize = 3;
+
+/// Why nothing is left of a join: how many sequences of each deserializer have no partner, and some of the keys.
+pub(super) fn without_partner(members: &[Member], misfits: &Misfits, options: &JoinOptions<'_>) -> String {
+    let Some((primary, secondaries)) = members.split_first() else { return String::new() };
+    let total = sequences(&*primary.deserializer);
+    let lacking = secondaries.iter().zip(&misfits.lacking).filter(|(_, few)| few.count > 0);
+    let lines = lacking.map(|(secondary, few)| {
+        format!(
+            "{} of {total} sequences of '{}' ({}) have no partner in '{}', which has {} ({}).",
+            few.count,
+            primary.name,
+            first_keys(primary, options),
+            secondary.name,
+            sequences(&*secondary.deserializer),
+            first_keys(secondary, options)
+        )
+    });
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// The first keys of a deserializer.
+fn first_keys(member: &Member, options: &JoinOptions<'_>) -> String {
+    let table = &*member.deserializer;
+    let ids = (0..)
+        .zip(table.chunks())
+        .flat_map(|(chunk, info)| (0..info.sequences).map(move |index| SequenceId { chunk, index }));
+    let ids: Vec<SequenceId> = ids.take(SHOWN + 1).collect();
+    let mut keys = Vec::with_capacity(ids.len());
+    table.keys(&ids, &mut keys);
+    let shown = keys.iter().take(SHOWN).map(|&key| format!("'{}'", table.key_text(key, options.corpus)));
+    let more = if ids.len() > SHOWN { ", ..." } else { "" };
+    format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
+}
+
 /// Number of sequences of a deserializer.
 fn sequences(deserializer: &dyn Deserializer) -> u64 {
     deserializer.chunks().iter().map(|chunk| u64::from(chunk.sequences)).sum()

@@ -454,6 +454,10 @@ impl<F: Format> Deserializer for Concat<F> {
         }
     }
 
+    fn counts_keys(&self) -> bool {
+        self.files.iter().any(|place| self.files.format.is_counted(&place.file))
+    }
+
     fn fingerprint_of(&self, chunks: usize) -> u64 {
         self.covered(chunks)
             .fold(self.list, |hash, (file, chunks)| mix(hash, file.fingerprint_of(chunks), chunks as u64))

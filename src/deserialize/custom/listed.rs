@@ -263,6 +263,15 @@ impl Deserializer for ListedDeserializer {
         Ok(())
     }
 
+    fn counts_keys(&self) -> bool {
+        self.keeps_keys && !self.table.has_keys()
+    }
+
+    /// Of sequences that are fetched it is not known before they are listed again.
+    fn lists_samples(&self) -> bool {
+        !self.keeps_keys || self.table.has_samples()
+    }
+
     fn is_asked_in_place(&self) -> bool {
         self.user.matcher().is_some()
     }

@@ -102,6 +102,16 @@ impl Table {
         }
     }
 
+    /// Whether sequences have keys of their own, where keys are kept; otherwise their running numbers are their keys.
+    pub(super) fn has_keys(&self) -> bool {
+        self.keys.iter().any(Option::is_some)
+    }
+
+    /// Whether sequences say which sample of their key's sequence they are, where keys are kept.
+    pub(super) fn has_samples(&self) -> bool {
+        self.samples.iter().any(Option::is_some)
+    }
+
     /// The running number of a sequence in the whole data.
     pub(super) fn ordinal(&self, sequence: SequenceId) -> SequenceKey {
         self.firsts[sequence.chunk as usize] + u64::from(sequence.index)
@@ -175,13 +185,47 @@ pub(super) fn numbers(
             let key = |text: &String| match corpus.number_of(text.as_bytes())? {
                 Some(number) => Ok(number),
                 // CNTK 2.7's words.
-                None => text.parse().map_err(|_| {
+                None => numeric(text).ok_or_else(|| {
                     let message = format!("Invalid numeric sequence id '{text}'");
-                    wrong_chunk(number, message).for_key(text)
+                    wrong_chunk(number, message).with_detail(NOT_NUMERIC).for_key(text)
                 }),
             };
             room::try_collect(keys.iter().map(key), room::KEYS)?
         }
     };
     Ok(Some(keys))
+}
+
+/// What to do about texts where keys are numbers.
+const NOT_NUMERIC: &str = "The reader's keys are numbers, and only texts that show a number as it is printed can be keys there: \
+                           '007' and '7' are different texts, and would be one key. Give the keys as numbers, or have all \
+                           keys compared as texts ('useNumericSequenceKeys = false').";
+
+/// The number that a text shows, if no other text shows it.
+fn numeric(text: &str) -> Option<SequenceKey> {
+    let is_canonical = text == "0" || text.starts_with(|first: char| matches!(first, '1'..='9'));
+    text.parse().ok().filter(|_| is_canonical)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_texts_are_different_keys() {
+        let texts = |keys: &[&str]| {
+            let keys = keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
+            Sequences::of_one_sample(keys.len() as u32).with_keys(Keys::Texts(keys))
+        };
+        let of = |keys: &[&str], corpus: &Corpus| numbers(&texts(keys), 0, corpus);
+        let distinct = of(&["007", "7", "k\0a", "k\0b", "None", ""], &Corpus::symbolic()).expect("keys");
+        assert_eq!(distinct, Some(vec![0, 1, 2, 3, 4, 5]));
+        let canonical = of(&["0", "7", "18446744073709551615"], &Corpus::Numeric).expect("numbers");
+        assert_eq!(canonical, Some(vec![0, 7, u64::MAX]));
+        for refused in ["007", "00", "+7", " 7", "7 ", "", "7\0", "18446744073709551616", "7.0"] {
+            let error = of(&["7", refused], &Corpus::Numeric).expect_err(refused);
+            assert_eq!(error.message().contains(&format!("Invalid numeric sequence id '{refused}'")), true);
+            assert!(error.detail().contains("useNumericSequenceKeys"), "{error}");
+        }
+    }
 }

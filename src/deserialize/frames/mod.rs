@@ -17,12 +17,14 @@ use super::{
 };
 use crate::corpus::Corpus;
 use crate::error::Location;
+use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use index::FrameIndex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The frames of the utterances that another deserializer lists.
 pub struct Frames {
@@ -34,14 +36,30 @@ pub struct Frames {
     /// Lengths of a chunk's frames, in samples; `None` where all are 1.
     lengths: Vec<Option<Box<[u32]>>>,
     cuts: Cuts,
+    /// Utterances that may still be named in warnings about [`Cut::is_exact`].
+    named: Arc<AtomicU32>,
 }
 
-/// For each stream: the size of a value in bytes if a frame gets its own sample, `None` if it gets the whole sequence.
-type Cuts = Arc<[Option<usize>]>;
+/// How a stream is cut: `None` if a frame gets the whole sequence.
+type Cuts = Arc<[Option<Cut>]>;
+
+/// How a frame gets its own sample of a stream.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    /// Size of a value in bytes.
+    value_bytes: usize,
+    /// The stream must have as many samples as the utterance has frames, else the frames of the utterance are invalid. Of
+    /// text it is known only when it is loaded how many samples each stream has.
+    is_exact: bool,
+}
+
+/// Utterances without a sample for each frame that warnings name.
+const NAMED: u32 = 10;
 
 /// The cut of a stream of a deserializer.
-fn cut(stream: &StreamInfo, mode: InFrameMode) -> Option<usize> {
-    (mode != InFrameMode::Whole).then(|| stream.element.size())
+fn cut(stream: &StreamInfo, mode: InFrameMode) -> Option<Cut> {
+    let cut = Cut { value_bytes: stream.element.size(), is_exact: mode == InFrameMode::SlicedExactly };
+    (mode != InFrameMode::Whole).then_some(cut)
 }
 
 impl Frames {
@@ -49,7 +67,13 @@ impl Frames {
     /// texts, for messages.
     pub fn new(inner: Arc<dyn Deserializer>, corpus: &Arc<Corpus>) -> Result<Frames> {
         let mode = inner.in_frame_mode();
-        let cuts = inner.streams().iter().map(|stream| cut(stream, InFrameMode::Sliced)).collect();
+        Frames::taken_by(inner, mode, corpus)
+    }
+
+    /// [`Frames::new`] by another rule than the deserializer's own.
+    pub fn taken_by(inner: Arc<dyn Deserializer>, mode: InFrameMode, corpus: &Arc<Corpus>) -> Result<Frames> {
+        let rule = if mode == InFrameMode::Whole { InFrameMode::Sliced } else { mode };
+        let cuts = inner.streams().iter().map(|stream| cut(stream, rule)).collect();
         let weights = room::filled(inner.chunks().len(), None, room::INDEX)?;
         Frames::with(inner, mode, corpus, cuts, &weights)
     }
@@ -100,7 +124,8 @@ impl Frames {
             chunks.push(Arc::new(index));
             lengths.push(each);
         }
-        Ok(Frames { inner, mode, corpus: Arc::clone(corpus), infos, chunks, lengths, cuts })
+        let named = Arc::new(AtomicU32::new(0));
+        Ok(Frames { inner, mode, corpus: Arc::clone(corpus), infos, chunks, lengths, cuts, named })
     }
 
     /// Calls `use_ids` with the utterances that these frames belong to.
@@ -131,7 +156,13 @@ impl ChunkSource for Frames {
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let inner = self.inner.load(chunk)?;
         let index = Arc::clone(&self.chunks[chunk as usize]);
-        Ok(Arc::new(FrameChunk { inner, index, cuts: Arc::clone(&self.cuts) }))
+        let exact = self.cuts.iter().flatten().any(|cut| cut.is_exact).then(|| Exact {
+            number: chunk,
+            table: Arc::clone(&self.inner),
+            corpus: Arc::clone(&self.corpus),
+            named: Arc::clone(&self.named),
+        });
+        Ok(Arc::new(FrameChunk { inner, index, cuts: Arc::clone(&self.cuts), exact }))
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
@@ -232,18 +263,18 @@ impl Deserializer for Frames {
             let id = SequenceId { chunk, index: index.start(utterance) + of.sample };
             return Ok(Some((id, self.lengths(chunk).get(id.index))));
         }
-        if self.mode == InFrameMode::SlicedStrictly {
+        if matches!(self.mode, InFrameMode::SlicedStrictly | InFrameMode::SlicedExactly) {
             return Err(too_few_frames(&self.corpus.text_of(of.key), frames));
         }
         Ok(Some((SequenceId { chunk, index: index.frames() }, 1)))
     }
 }
 
-/// Reduces what an utterance has in a stream to one frame's part.
+/// Reduces what an utterance of `frames` frames has in a stream to one frame's part.
 #[inline(always)]
-fn cut_sample(loaded: &mut Loaded<'_>, frame: u32, cut: Option<usize>) {
-    if let (Loaded::Data(view), Some(value_bytes)) = (&mut *loaded, cut)
-        && view.cut(frame, value_bytes).is_none()
+fn cut_sample(loaded: &mut Loaded<'_>, frame: u32, cut: Option<Cut>, frames: impl FnOnce() -> u32) {
+    if let (Loaded::Data(view), Some(cut)) = (&mut *loaded, cut)
+        && (cut.is_exact && view.samples != frames() || view.cut(frame, cut.value_bytes).is_none())
     {
         *loaded = Loaded::Invalid;
     }
@@ -254,6 +285,35 @@ struct FrameChunk {
     inner: Arc<dyn Chunk>,
     index: Arc<FrameIndex>,
     cuts: Cuts,
+    /// What is needed to warn of utterances without a sample for each frame, where that is possible.
+    exact: Option<Exact>,
+}
+
+/// Warns of utterances that have another number of samples in a stream than frames.
+struct Exact {
+    /// Number of the chunk.
+    number: ChunkId,
+    table: Arc<dyn Deserializer>,
+    corpus: Arc<Corpus>,
+    named: Arc<AtomicU32>,
+}
+
+impl Exact {
+    fn warn(&self, utterance: u32, stream: usize, samples: u32, frames: u32) {
+        if self.named.fetch_add(1, Relaxed) >= NAMED {
+            return;
+        }
+        let id = SequenceId { chunk: self.number, index: utterance };
+        let mut keys = Vec::with_capacity(1);
+        self.table.keys(&[id], &mut keys);
+        let key = keys.first().map_or_else(String::new, |&key| self.table.key_text(key, &self.corpus));
+        let line = format!(
+            "The sequence '{key}' has {frames} frames, and {samples} of its lines have a sample of the stream '{}': its \
+             frames are invalid. In frame mode each line needs a sample of each stream.",
+            self.table.streams()[stream].name
+        );
+        Logger::log_always(Level::Warning, &line);
+    }
 }
 
 // Asks for nothing ahead: chunks of utterances have no hints to pass on, and hints for the index itself cost as much as they
@@ -262,7 +322,7 @@ impl Chunk for FrameChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let Some((utterance, frame)) = self.index.locate(index) else { return Loaded::Invalid };
         let mut loaded = self.inner.sequence(stream, utterance);
-        cut_sample(&mut loaded, frame, self.cuts[stream]);
+        cut_sample(&mut loaded, frame, self.cuts[stream], || self.index.length(utterance));
         loaded
     }
 
@@ -270,12 +330,30 @@ impl Chunk for FrameChunk {
         let Some((utterance, frame)) = self.index.locate(index) else { return loaded.fill(Loaded::Invalid) };
         self.inner.sequences(utterance, loaded);
         for (loaded, &cut) in loaded.iter_mut().zip(&*self.cuts) {
-            cut_sample(loaded, frame, cut);
+            cut_sample(loaded, frame, cut, || self.index.length(utterance));
         }
     }
 
+    fn failure(&self, stream: usize, index: u32) -> Option<Error> {
+        self.inner.failure(stream, self.index.locate(index)?.0)
+    }
+
     fn wait_ready(&self) -> Result<()> {
-        self.inner.wait_ready()
+        self.inner.wait_ready()?;
+        let Some(exact) = &self.exact else { return Ok(()) };
+        for (stream, _) in self.cuts.iter().enumerate().filter(|(_, cut)| cut.is_some_and(|cut| cut.is_exact))
+        {
+            for utterance in 0..self.index.utterances() {
+                let frames = self.index.length(utterance);
+                match self.inner.sequence(stream, utterance) {
+                    Loaded::Data(view) if view.samples != frames => {
+                        exact.warn(utterance, stream, view.samples, frames);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     fn commit_errors(&self) -> Result<()> {

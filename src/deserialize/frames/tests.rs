@@ -112,7 +112,7 @@ fn numeric() -> Arc<Corpus> {
 }
 
 fn member(fake: Fake) -> Member {
-    Member { name: fake.streams[0].name.clone(), deserializer: Arc::new(fake) }
+    Member::new(fake.streams[0].name.clone(), Arc::new(fake))
 }
 
 /// Joined utterance by utterance, then taken apart.
@@ -123,12 +123,12 @@ fn frames_of_bundle(members: Vec<Fake>) -> Result<Frames> {
 /// Taken apart, then joined frame by frame, as CNTK does.
 fn bundle_of_frames(members: Vec<Fake>) -> Result<Bundle> {
     let frames = |fake: Fake| {
-        let Member { name, deserializer } = member(fake);
+        let Member { name, deserializer, .. } = member(fake);
         let deserializer: Arc<dyn Deserializer> = match deserializer.in_frame_mode() {
             InFrameMode::Whole => deserializer,
             _ => Arc::new(Frames::new(deserializer, &numeric())?),
         };
-        Ok(Member { name, deserializer })
+        Ok(Member::new(name, deserializer))
     };
     Bundle::new(members.into_iter().map(frames).collect::<Result<_>>()?, &OPTIONS)
 }

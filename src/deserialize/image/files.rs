@@ -191,6 +191,10 @@ impl Deserializer for FileImages {
         if self.shared.map.is_keyed_by_line() { Ok(()) } else { self.by_key().map(|_| ()) }
     }
 
+    fn counts_keys(&self) -> bool {
+        self.shared.map.is_keyed_by_line()
+    }
+
     /// Of several lines with the key the last one, and of its views the first one (CNTK 2.7). None if there is no memory to
     /// [sort](Deserializer::prepare_to_find) them.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {

@@ -37,6 +37,8 @@ pub struct KaldiChunk {
     places: Vec<Place>,
     /// Offsets of the samples of all utterances, if the stream is sparse.
     offsets: Offsets,
+    /// Utterances with a class that is out of range, by their indices: only they fail, when they are needed.
+    failures: Vec<(u32, Error)>,
 }
 
 /// Where the data of an utterance are in a chunk.
@@ -151,7 +153,8 @@ impl KaldiChunk {
             .buffers
             .take(shared.index.files.path(shared.index.entries[first].file), &(0..size as u64))?;
         let shared = Arc::clone(shared);
-        let mut chunk = KaldiChunk { shared, first, data, places, offsets: Offsets::new(longest)? };
+        let (offsets, failures) = (Offsets::new(longest)?, Vec::new());
+        let mut chunk = KaldiChunk { shared, first, data, places, offsets, failures };
         chunk.run(steps)?;
         Ok(chunk)
     }
@@ -177,6 +180,10 @@ impl KaldiChunk {
                 Step::Decode { ordinal } => {
                     let decoded = file.if_unchanged(decode(&shared, ordinal, file, &mut scratch));
                     decoded.map_err(|error| shared.place(error, ordinal))?;
+                    if let Some(class) = scratch.wrong_class {
+                        let error = shared.place(shared.wrong_class(class), ordinal);
+                        self.failures.push(((ordinal - self.first) as u32, error));
+                    }
                     self.data.append(&scratch.decoded)?;
                 }
             }
@@ -190,6 +197,8 @@ impl KaldiChunk {
 struct Scratch {
     stored: Vec<u8>,
     decoded: Vec<u8>,
+    /// The first class of the utterance that is out of range; 0 stands in its place.
+    wrong_class: Option<i32>,
 }
 
 /// Reads `size` bytes from `offset` on.
@@ -204,8 +213,9 @@ fn read<'a>(file: &DataFile, offset: u64, size: usize, stored: &'a mut Vec<u8>) 
 fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratch) -> Result<()> {
     let Entry { offset, extent, first_row, kind, .. } = shared.index.entries[ordinal];
     let rows = shared.index.lengths[ordinal] as usize;
-    let Scratch { stored, decoded } = scratch;
+    let Scratch { stored, decoded, wrong_class } = scratch;
     decoded.clear();
+    *wrong_class = None;
     room::reserve(decoded, shared.stored_bytes(ordinal), room::CHUNK)?;
     match kind {
         Kind::Compressed(compression) => {
@@ -230,7 +240,7 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
                     let message = format!("A number of {size} bytes was found among those of 4 bytes.");
                     return Err(Error::data(message).with_detail(DAMAGED));
                 }
-                shared.store_class(i32::from_le_bytes([a, b, c, d]), decoded)?;
+                shared.store_class(i32::from_le_bytes([a, b, c, d]), decoded, wrong_class);
             }
             Ok(())
         }
@@ -239,13 +249,7 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
             let count = (first_row as usize, rows);
             match (shared.info().storage, shared.info().element) {
                 (Storage::SparseCsc, _) => {
-                    let mut stored_all = Ok(());
-                    text::integers(stored, |class| {
-                        if stored_all.is_ok() {
-                            stored_all = shared.store_class(class, decoded);
-                        }
-                    })?;
-                    stored_all?;
+                    text::integers(stored, |class| shared.store_class(class, decoded, wrong_class))?;
                 }
                 (Storage::Dense, ElementType::Float) => {
                     text::values(stored, shared.columns, count, |value: f32| {
@@ -266,25 +270,32 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
 
 impl Shared {
     /// Appends a class number.
-    fn store_class(&self, class: i32, out: &mut Vec<u8>) -> Result<()> {
+    fn store_class(&self, class: i32, out: &mut Vec<u8>, wrong: &mut Option<i32>) {
         let number = u64::try_from(class).ok().filter(|&class| class < self.classes);
-        match number {
-            Some(class) if self.classes <= NARROW => out.extend((class as u16).to_ne_bytes()),
-            Some(class) => out.extend((class as i32).to_ne_bytes()),
-            None => {
-                let message =
-                    format!("Class id '{class}' exceeds the model output dimension '{}'.", self.classes);
-                return Err(Error::data(message).with_detail(
-                    "Classes are numbered from 0 on. Set 'dim' to the number of classes, or correct the labels.",
-                ));
-            }
+        if number.is_none() {
+            wrong.get_or_insert(class);
         }
-        Ok(())
+        let number = number.unwrap_or(0);
+        match self.classes <= NARROW {
+            true => out.extend((number as u16).to_ne_bytes()),
+            false => out.extend((number as i32).to_ne_bytes()),
+        }
+    }
+
+    /// The error of a class that is out of range.
+    fn wrong_class(&self, class: i32) -> Error {
+        let message = format!("Class id '{class}' exceeds the model output dimension '{}'.", self.classes);
+        Error::data(message).with_detail(
+            "Classes are numbered from 0 on. Set 'dim' to the number of classes, or correct the labels.",
+        )
     }
 }
 
 impl Chunk for KaldiChunk {
     fn sequence(&self, _stream: usize, index: u32) -> Loaded<'_> {
+        if !self.failures.is_empty() && self.failure(0, index).is_some() {
+            return Loaded::Invalid;
+        }
         let ordinal = self.first + index as usize;
         let Place { at, element } = self.places[index as usize];
         let shared = &*self.shared;
@@ -305,6 +316,11 @@ impl Chunk for KaldiChunk {
             ElementType::Double => &shared.doubles,
         };
         view(bytes, ValueForm::Whole, ViewKind::Frames(FrameView { first: 0, spec }))
+    }
+
+    fn failure(&self, _stream: usize, index: u32) -> Option<Error> {
+        let at = self.failures.binary_search_by_key(&index, |failure| failure.0).ok()?;
+        Some(self.failures[at].1.clone())
     }
 
     fn prefetch(&self, index: u32, ahead: Ahead) {

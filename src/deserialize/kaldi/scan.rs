@@ -8,6 +8,7 @@ use crate::file::text::{MARK, other_encoding, wrong_encoding};
 use crate::file::{Confinement, DataFile};
 use crate::limits::LONGEST_KALDI_KEY;
 use crate::memory::room;
+use crate::recognize::FileFormat;
 use crate::shown::quoted;
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -87,7 +88,7 @@ pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<S
         let mut open = None;
         let mut found = room::with_capacity(part.len(), room::INDEX)?;
         for (number, file, line) in part {
-            let object = object(&files, *file, line.offset, integers, &mut open).map_err(|error| {
+            let object = object(&files, *file, line, integers, &mut open).map_err(|error| {
                 let (key, number) = (quoted(line.key), *number);
                 error.for_key(key).with_detail(format!("Line {number} of '{path}' names this object."))
             })?;
@@ -107,11 +108,11 @@ pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<S
     Ok(Scan { texts, found, files })
 }
 
-/// The object at an offset of a file. `open` is the file of the line before.
+/// The object of a line. `open` is the file of the line before.
 fn object(
     files: &Files,
     number: u32,
-    offset: u64,
+    line: &script::Line<'_>,
     integers: bool,
     open: &mut Option<(u32, Window)>,
 ) -> Result<Object> {
@@ -119,7 +120,27 @@ fn object(
         Some((last, window)) if *last == number => window,
         _ => &mut open.insert((number, Window::new(files.get(number)?)?)).1,
     };
-    window.object(offset, integers).map_err(|error| error.in_file(window.file.path()))
+    if line.offset == 0 && window.begins_with_key(line.key)? {
+        return Err(without_offset().in_file(window.file.path()).at(0, None));
+    }
+    let found = window.object(line.offset, integers);
+    found.map_err(|error| {
+        let is_archive = || {
+            FileFormat::of_data(&window.file)
+                .is_ok_and(|format| matches!(format, FileFormat::KaldiArchive | FileFormat::KaldiText))
+        };
+        let error = if line.offset == 0 && is_archive() { without_offset() } else { error };
+        error.in_file(window.file.path())
+    })
+}
+
+/// The error of a line that names an archive, but not the place in it.
+fn without_offset() -> Error {
+    Error::data("The file is an archive, and the line of the script does not say where its object begins.").with_detail(
+        "Without one an object is expected at the beginning of the file, and an archive begins with a key. Give the archive \
+         itself as 'arkFile' in place of 'scpFile'; or have Kaldi write a script with offsets ('key path:offset'): \
+         copy-feats ark:OLD.ark ark,scp:NEW.ark,NEW.scp, for labels copy-int-vector.",
+    )
 }
 
 /// Walks through an archive from one object to the next.
@@ -160,6 +181,12 @@ impl Window {
     fn new(file: DataFile) -> Result<Window> {
         let size = file.size()?;
         Ok(Window { file, size, start: 0, bytes: Vec::new() })
+    }
+
+    /// Whether the file begins with a key and a blank, as an archive does.
+    fn begins_with_key(&mut self, key: &[u8]) -> Result<bool> {
+        let bytes = self.bytes(0, key.len() + 1)?;
+        Ok(bytes.strip_prefix(key).is_some_and(|rest| matches!(rest, [b' ' | b'\t'])))
     }
 
     /// The bytes from `at` on: `count` of them, or as many as the file has.

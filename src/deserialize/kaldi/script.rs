@@ -24,7 +24,8 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>> {
         std::str::from_utf8(object).map_err(|_| malformed("The path has bytes that are not UTF-8."))?;
     if object.starts_with('|') || object.ends_with('|') {
         return Err(malformed("It names a command, and commands are not run.").with_detail(
-            "Write the output of the command to an archive first, for example with copy-feats or copy-int-vector.",
+            "Write the output of the command to an archive first, for example with copy-feats or copy-int-vector. Of recordings \
+             (wav.scp) compute the features first: compute-mfcc-feats scp:wav.scp ark,scp:feats.ark,feats.scp.",
         ));
     }
     let (object, rows) = match object.strip_suffix(']').and_then(|object| object.rsplit_once('[')) {

@@ -52,7 +52,9 @@ fn all<T>(options: &KaldiOptions, each: impl Fn(SequenceView<'_>) -> T) -> Resul
             let mut keys = Vec::new();
             opened.keys(&[id], &mut keys);
             assert_eq!(opened.find(keys[0]), Some(id));
-            let Loaded::Data(view) = chunk.sequence(0, index) else { panic!("no data") };
+            let Loaded::Data(view) = chunk.sequence(0, index) else {
+                return Err(chunk.failure(0, index).expect("no data"));
+            };
             assert_eq!(opened.lengths(number).get(index), view.samples);
             found.push((corpus.text_of(keys[0]), view.samples, each(view)));
         }
@@ -152,6 +154,50 @@ fn alignments_are_class_numbers() {
         assert_eq!(error.location().key.as_deref(), Some("a1"));
         assert!(error.location().file.as_deref().is_some_and(|path| path.contains("tests/kaldi/labels.")));
     }
+}
+
+#[test]
+fn a_class_out_of_range_withholds_no_other_utterance() {
+    for file in ["labels.ark", "labels.scp", "labels.txt"] {
+        let (opened, _) = open(&labels(&format!("tests/kaldi/{file}"), 5)).expect(file);
+        let chunk = chunk(&opened, 0).expect("a chunk");
+        let failed = |index| chunk.failure(0, index).map(|error| error.message().to_owned());
+        let message =
+            |class: i32| Some(format!("Class id '{class}' exceeds the model output dimension '5'."));
+        assert_eq!([failed(0), failed(1), failed(2)], [message(11), message(5), None], "{file}");
+        let is_there = |index| matches!(chunk.sequence(0, index), Loaded::Data(_));
+        assert_eq!([is_there(0), is_there(1), is_there(2)], [false, false, true], "{file}");
+    }
+}
+
+#[test]
+fn a_line_without_an_offset_names_no_archive() {
+    let folder = folder(&[
+        ("f.ark", b"u1  [\n  1 2\n  3 4 ]\nu2  [\n  1 2 ]\n"),
+        ("l.txt", b"7 1 2\n8 1 1\n"),
+        ("one.mat", b" [\n  1 2\n  3 4 ]\n"),
+        ("one.txt", b"1 2\n"),
+        ("f.scp", b"u1 @/f.ark\nu2 @/f.ark\n"),
+        ("other.scp", b"u2 @/f.ark\n"),
+        ("l.scp", b"7 @/l.txt\n8 @/l.txt\n"),
+        ("one.scp", b"u1 @/one.mat\n"),
+        ("label.scp", b"7 @/one.txt\n"),
+        ("wav.scp", b"u1 @/u1.wav\n"),
+        ("u1.wav", b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0"),
+    ]);
+    for name in ["f.scp", "other.scp"] {
+        let error = open(&options(&path(&folder, name), 2)).err().expect(name);
+        assert!(error.message().contains("does not say where its object begins"), "{error}");
+        assert!(error.detail().contains("'arkFile'") && error.detail().contains("copy-feats"), "{error}");
+    }
+    // Read as labels, the key would be the first of them.
+    let error = open(&labels(&path(&folder, "l.scp"), 9)).err().expect("an archive");
+    assert!(error.message().contains("does not say where its object begins"), "{error}");
+    // Files of one object each need no offset.
+    assert_eq!(all(&options(&path(&folder, "one.scp"), 2), floats).expect("a matrix").len(), 1);
+    let one = all(&labels(&path(&folder, "label.scp"), 9), classes).expect("labels");
+    assert_eq!(one, [("7".to_owned(), 2, vec![1, 2])]);
+    assert!(open(&options(&path(&folder, "wav.scp"), 2)).is_err());
 }
 
 /// A folder with files; paths in them may begin with `@`, which stands for the folder.
@@ -277,7 +323,7 @@ fn errors_name_the_place() {
         ("rows.scp", "rows [1:1] are not within the 1 rows", Some(1), Some("a")),
         ("far.scp", "ends where an object was expected", None, Some("a")),
         ("missing.scp", "No such file", None, Some("a")),
-        ("key.scp", "neither binary nor", None, Some("a")),
+        ("key.scp", "does not say where its object begins", None, Some("a")),
         ("empty.scp", "No utterances to process", None, None),
         ("text.ark", "neither binary nor", None, Some("a")),
         ("image.ark", "not a Kaldi archive", None, None),

@@ -312,6 +312,10 @@ impl Deserializer for TextDeserializer {
         self.shared.index.find(key)
     }
 
+    fn counts_keys(&self) -> bool {
+        self.shared.index.is_by_line()
+    }
+
     fn fingerprint_of(&self, chunks: usize) -> u64 {
         self.shared.index.fingerprint_of(chunks)
     }

@@ -305,6 +305,14 @@ impl<D: Deserializer + ?Sized> Deserializer for Transformed<D> {
         self.inner.in_frame_mode()
     }
 
+    fn counts_keys(&self) -> bool {
+        self.inner.counts_keys()
+    }
+
+    fn lists_samples(&self) -> bool {
+        self.inner.lists_samples()
+    }
+
     fn marks_keys(&self) -> bool {
         self.inner.marks_keys()
     }

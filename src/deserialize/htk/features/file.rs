@@ -50,6 +50,14 @@ impl HtkFile {
         self.header.check_range(first, last, self.file.path())
     }
 
+    /// Checks that the file has at least half of `count` frames from `first` on.
+    pub fn check_half(&self, first: u32, count: u64) -> Result<()> {
+        if self.range(first, count.div_ceil(2)).end <= self.file.size()? {
+            return Ok(());
+        }
+        self.check_size(first, count)
+    }
+
     /// Checks that the file really has `count` frames from `first` on.
     pub fn check_size(&self, first: u32, count: u64) -> Result<()> {
         let (size, end) = (self.file.size()?, self.range(first, count).end);

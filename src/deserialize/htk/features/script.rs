@@ -71,6 +71,8 @@ pub struct Script {
     pub files: Vec<ScriptFile>,
     /// Frames of all utterances.
     pub frames: u64,
+    /// Utterances that were left out, because they have more frames than allowed.
+    pub longer: u64,
 }
 
 /// A script file among others.
@@ -149,6 +151,8 @@ impl Script {
                 room::extend(&mut self.key_texts, key, room::KEYS)?;
                 room::push(&mut self.key_ends, self.key_texts.len(), room::KEYS)?;
                 self.frames += u64::from(frames);
+            } else {
+                self.longer += 1;
             }
             *lines = lines.checked_add(1).ok_or_else(|| too_many("lines").in_file(file))?;
             at += end + 1;
@@ -299,7 +303,10 @@ impl<'a> Line<'a> {
         let Some((name, path, range)) = parts else {
             let message = "parsedpath: this mode requires an input script with start and end frames given";
             let found = if line.is_empty() { Cow::Borrowed("The line is empty.") } else { found(line) };
-            return Err(Error::data(message).with_detail(found).with_detail(EXPECTED));
+            let error = Error::data(message).with_detail(found).with_detail(EXPECTED);
+            // A key, a blank and a path.
+            let is_kaldis = !line.contains(&b'=') && line.trim_ascii().contains(&b' ');
+            return Err(if is_kaldis { error.with_detail(KALDIS) } else { error });
         };
         // The extension goes, wherever the last dot is.
         let key = memrchr(b'.', name).map_or(name, |dot| &name[..dot]);
@@ -321,6 +328,9 @@ impl<'a> Line<'a> {
 }
 
 const EXPECTED: &str = "Expected is 'key=path[first,last]' with the numbers of the first and the last frame.";
+
+const KALDIS: &str = "If it is a script of Kaldi ('key path:offset'), read it with a deserializer of the type \
+                      'KaldiDeserializer'; of recordings (wav.scp) compute the features first.";
 
 fn found(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(format!("The line is '{}'.", quoted(line)))

@@ -73,7 +73,7 @@ impl Table {
         if let Some(numbers) = path_numbers {
             script.utterances.paths.iter_mut().for_each(|path| *path = numbers[*path as usize] as u32);
         }
-        let (count, frames) = (script.utterances.len(), script.frames);
+        let (count, frames, longer) = (script.utterances.len(), script.frames, script.longer);
         if u32::try_from(count).is_err() {
             let error = Error::data("The script files have more than 4294967295 utterances.");
             return Err(error.with_detail("Divide them among several deserializers."));
@@ -99,16 +99,9 @@ impl Table {
         log_selected(unique, frames, chunks.len(), lines);
         if utterances.len() == 0 {
             let error = Error::data("HTKDeserializer: No utterances to process.");
-            let found = match (&dropped, count) {
-                (Some(_), _) => {
-                    "Every key appears more than once, and all utterances of a repeated key are dropped: give each a key of its own."
-                }
-                (None, 0) => {
-                    "The script files have no lines of utterances, or all of them are longer than 'maxSequenceSize'."
-                }
-                (None, _) => "",
-            };
-            return Err(error.with_detail(found).in_file(files.first().map_or("", |file| &file.path)));
+            return Err(error
+                .with_detail(nothing_left(count, longer))
+                .in_file(files.first().map_or("", |file| &file.path)));
         }
         let table = Table { utterances, paths, chunks, keys: Keys::new(numbers)?, firsts, files };
         table.check_ranges()?;
@@ -116,7 +109,8 @@ impl Table {
     }
 
     /// Refuses ranges that no file can have, and compares long ones with their files: everything that is made for each frame
-    /// would take as much memory as a damaged number says. CNTK 2.7 finds both when it opens the files for reading.
+    /// would take as much memory as a damaged number says. CNTK 2.7 finds both when it opens the files for reading; so does this
+    /// reader where a file is merely cut off, so that other chunks can be read.
     fn check_ranges(&self) -> Result<()> {
         let utterances = &self.utterances;
         for index in 0..utterances.len() {
@@ -130,7 +124,7 @@ impl Table {
                 let file = HtkFile::open(&self.paths, path)?;
                 file.check_range(start, end)?;
                 // All numbers together are a range, of which there are 2^32; that counts as 0.
-                file.check_size(start, u64::from(end - start) + 1)
+                file.check_half(start, u64::from(end - start) + 1)
             });
             checked.map_err(|error| {
                 let (file, line) = self.line(index);
@@ -264,6 +258,21 @@ fn locate(files: &[ScriptFile], line: u32) -> (&str, u32) {
     // Files without lines begin at the line of the next one, so the last file that begins there has the line.
     let file = files.iter().rfind(|file| file.lines_before <= line);
     file.map_or(("", 0), |file| (&file.path, line - file.lines_before + 1))
+}
+
+/// Why no utterance is left of `count` that were not `longer` than allowed.
+fn nothing_left(count: usize, longer: u64) -> String {
+    match (count, longer) {
+        (0, 0) => "The script files have no lines of utterances.".to_owned(),
+        (0, _) => format!("All {longer} utterances have more frames than 'maxSequenceSize' allows: increase it."),
+        (_, 0) => "Every key appears more than once, and all utterances of a repeated key are dropped: give each a key of \
+                   its own."
+            .to_owned(),
+        (_, _) => format!(
+            "{longer} utterances have more frames than 'maxSequenceSize' allows, and the keys of the others all appear more than \
+             once, so that these are dropped, too: give each utterance a key of its own, or increase 'maxSequenceSize'."
+        ),
+    }
 }
 
 /// Utterances whose keys appear more than once.

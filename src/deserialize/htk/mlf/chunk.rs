@@ -26,6 +26,9 @@ pub(super) struct LabelChunk {
     /// With boundaries of phones, the value of each frame: 2 where a range begins, else 1. Without them all values are 1.
     values: Option<Vec<u8>>,
     offsets: Offsets,
+    /// Utterances with a class that is too large, by their indices. In sequence mode CNTK 2.7 fails when such an utterance is
+    /// needed, and delivers the others.
+    failures: Vec<(u32, Error)>,
     _held: Held,
 }
 
@@ -55,6 +58,11 @@ impl Chunk for LabelChunk {
         Loaded::Data(SequenceView { samples: frames, values, form, kind })
     }
 
+    fn failure(&self, _stream: usize, index: u32) -> Option<Error> {
+        let at = self.failures.binary_search_by_key(&index, |failure| failure.0).ok()?;
+        Some(self.failures[at].1.clone())
+    }
+
     fn prefetch(&self, index: u32, ahead: Ahead) {
         let labels = self.utterances.as_ptr().wrapping_add(index as usize);
         match ahead {
@@ -82,8 +90,17 @@ struct Segment<'a> {
     values: Option<&'a mut [u8]>,
 }
 
-/// What is logged of a segment, and why it failed.
-type Outcome = (Vec<Vec<String>>, Result<()>);
+/// What is known of a segment after loading.
+struct Outcome {
+    /// What is logged.
+    lines: Vec<Vec<String>>,
+    /// Utterances that fail when they are needed, by their indices in the chunk.
+    failures: Vec<(u32, Error)>,
+    result: Result<()>,
+}
+
+/// Utterances of a segment that fail when they are needed whose errors name a line: the lines before have to be counted.
+const LOCATED: usize = 10;
 
 /// Loads a chunk. Runs on the pool.
 pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
@@ -100,15 +117,20 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
     let mut classes = room::zeroed::<u16>(total as usize, room::CHUNK)?;
     let values = shared.boundaries.then(|| room::filled(total as usize, 1u8, room::CHUNK));
     let mut values = values.transpose()?;
+    let first = positions.start;
     let segments = cut(shared, positions, &mut utterances, &mut classes, values.as_deref_mut());
     let file = &shared.files[shared.table.file(id)];
     let call = Current::get();
-    let load =
-        |text: &mut Vec<u8>, segment: Segment<'_>| call.within(|| load_segment(shared, file, segment, text));
+    let load = |text: &mut Vec<u8>, segment: Segment<'_>| {
+        call.within(|| load_segment(shared, file, first, segment, text))
+    };
     let outcomes: Vec<Outcome> = segments.into_par_iter().map_init(Vec::new, load).collect();
-    for (lines, result) in outcomes {
-        lines.into_iter().for_each(|lines| shared.invalid.warn(|| lines));
-        result.map_err(|error| error.in_stream(&shared.stream))?;
+    let mut failures = Vec::new();
+    for outcome in outcomes {
+        outcome.lines.into_iter().for_each(|lines| shared.invalid.warn(|| lines));
+        outcome.result.map_err(|error| error.in_stream(&shared.stream))?;
+        let in_stream = |(index, error): (u32, Error)| (index, error.in_stream(&shared.stream));
+        failures.extend(outcome.failures.into_iter().map(in_stream));
     }
     let longest = utterances.iter().map(|labels| labels.frames).max().unwrap_or(0);
     let offsets = Offsets::new(longest)?;
@@ -117,7 +139,7 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
         + values.as_ref().map_or(0, |values| values.len())
         + offsets.memory();
     let _held = shared.meter.hold(held);
-    Ok(LabelChunk { utterances, classes, values, offsets, _held })
+    Ok(LabelChunk { utterances, classes, values, offsets, failures, _held })
 }
 
 /// The frames of an utterance for which there is room.
@@ -154,9 +176,29 @@ fn cut<'a>(
     segments
 }
 
-fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buffer: &mut Vec<u8>) -> Outcome {
+/// Loads a segment of a chunk whose first utterance is at position `first` of the table.
+fn load_segment(
+    shared: &MlfShared,
+    file: &LabelFile,
+    first: usize,
+    segment: Segment<'_>,
+    buffer: &mut Vec<u8>,
+) -> Outcome {
+    let (mut lines, mut failures) = (Vec::new(), Vec::new());
+    let result = load_utterances(shared, file, first, segment, buffer, &mut lines, &mut failures);
+    Outcome { lines, failures, result }
+}
+
+fn load_utterances(
+    shared: &MlfShared,
+    file: &LabelFile,
+    first: usize,
+    segment: Segment<'_>,
+    buffer: &mut Vec<u8>,
+    lines: &mut Vec<Vec<String>>,
+    failures: &mut Vec<(u32, Error)>,
+) -> Result<()> {
     let Segment { positions, labels, mut classes, mut values } = segment;
-    let mut lines = Vec::new();
     let span = |position: usize| {
         let Entry { offset, size, .. } = shared.table.entry(position);
         offset..offset + u64::from(size)
@@ -164,13 +206,9 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
     // Entries of an index ascend, but for what lies between them; a cache is refused in which they do not.
     let whole = span(positions.start).start..span(positions.end - 1).end;
     let size = (whole.end - whole.start) as usize;
-    if let Err(error) = room::resize(buffer, size.max(buffer.len()), 0, room::FILE) {
-        return (lines, Err(error));
-    }
+    room::resize(buffer, size.max(buffer.len()), 0, room::FILE)?;
     let read = file.data.read_exact_at(whole.start, &mut buffer[..size]);
-    if let Err(error) = file.data.if_unchanged(read) {
-        return (lines, Err(error));
-    }
+    file.data.if_unchanged(read)?;
     for (position, labels) in positions.zip(labels) {
         let Range { start, end } = span(position);
         let text = &buffer[(start - whole.start) as usize..(end - whole.start) as usize];
@@ -201,12 +239,19 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
                 lines.push(warnings(shared, &invalid, entry, file.data.path()));
             }
             Err(failure) => {
-                let error = failed(&file.data, entry, shared.dim, failure);
-                return (lines, Err(error.for_key(shared.corpus.text_of(entry.key))));
+                let is_deferred = matches!(failure, Failure::Class { .. });
+                let is_located = !is_deferred || failures.len() < LOCATED;
+                let error = failed(&file.data, entry, shared.dim, failure, is_located);
+                let error = error.for_key(shared.corpus.text_of(entry.key));
+                if !is_deferred {
+                    return Err(error);
+                }
+                labels.frames = 0;
+                failures.push(((position - first) as u32, error));
             }
         }
     }
-    (lines, Ok(()))
+    Ok(())
 }
 
 /// CNTK's warnings about an utterance that is left out, with its place.
@@ -218,8 +263,8 @@ fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry, file: &str) -> 
     vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}. {advice} {place}")]
 }
 
-/// The error of an utterance that cannot be read.
-pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure) -> Error {
+/// The error of an utterance that cannot be read. If `is_located`, it names the line, which takes counting those before.
+pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure, is_located: bool) -> Error {
     let (error, at, is_text) = match failure {
         Failure::Line { flaw, at } => {
             let message = flaw.message(entry.offset + at as u64);
@@ -247,6 +292,6 @@ pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure) 
         }
     };
     let offset = entry.offset + at as u64;
-    let line = if is_text { file.line_at(offset) } else { None };
+    let line = if is_text && is_located { file.line_at(offset) } else { None };
     error.in_file(file.path()).at(offset, line)
 }

@@ -169,7 +169,7 @@ impl Utterances<'_> {
                     });
                 }
                 Err(failure) => {
-                    let error = chunk::failed(&self.file, entry, LARGEST_DIM as u32 + 1, failure);
+                    let error = chunk::failed(&self.file, entry, LARGEST_DIM as u32 + 1, failure, true);
                     return Err(error.for_key(text));
                 }
             }

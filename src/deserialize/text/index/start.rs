@@ -83,10 +83,14 @@ impl Start {
                  Please use the configuration to enable numeric keys instead.",
             )
             .with_detail(match skip_sequence_ids {
-                true => "'skipSequenceIds = true' makes each line a sequence without a key: leave it out.",
+                true => {
+                    "'skipSequenceIds = true' makes each line a sequence without a key, so it cannot be joined by keys that are \
+                     text: leave it out, and begin each line with the key of its sequence. In frame mode the lines of an \
+                     utterance go with its frames, one by one."
+                }
                 false => {
-                    "The lines begin with '|' instead of a key. Put the key of its sequence and a blank before each line; \
-                     or set 'useNumericSequenceKeys = true', if no other deserializer has keys that are text."
+                    "The lines begin with '|' instead of a key. Put the key of its sequence and a blank before each line, \
+                     the same key before all lines of an utterance; or set 'useNumericSequenceKeys = true', if no other deserializer has keys that are text."
                 }
             })
             .at(content, Some(line + 1)));

@@ -150,6 +150,30 @@ fn long_ranges_are_compared_with_their_files_first() {
     assert_eq!(opened.memory().chunks, 0);
 }
 
+/// CNTK opens an archive that is cut off, and fails where the frames are needed that it lacks.
+#[test]
+fn an_archive_that_is_cut_off_withholds_no_other_chunk() {
+    let (_folder, path) = folder();
+    let whole = feature_file(90_001, 3);
+    let cut = write(&path, "a.mfc", &whole[..whole.len() - 1]);
+    let other = write(&path, "b.mfc", feature_file(3, 3));
+    for (script, cut_chunk, frames) in [
+        (format!("u1={cut}[0,90000]\nu2={other}[0,2]\n"), 0, 3),
+        (format!("u2={other}[0,2]\nu1={cut}[0,90000]\n"), 0, 0),
+    ] {
+        let script = write(&path, "a.scp", script);
+        let opened = open(&options(&script)).expect("it opens");
+        let error = opened.load(cut_chunk).err().expect("an error");
+        assert_eq!(error.message(), "error reading from file: Success");
+        assert_eq!(error.location().key.as_deref(), Some("u1"));
+        assert!(error.detail().contains("it is not complete"), "{error}");
+        if frames > 0 {
+            assert!(opened.load(1).is_ok());
+            assert_eq!(opened.chunks()[1].samples, frames);
+        }
+    }
+}
+
 #[test]
 fn many_values_are_compared_with_their_files_first() {
     let (_folder, path) = folder();

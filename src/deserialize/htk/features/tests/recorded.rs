@@ -181,9 +181,36 @@ fn long_utterances_are_left_out() {
     assert_eq!(keys(5).expect("utterances"), ["u2", "u4"]);
     assert_eq!(keys(7).expect("utterances"), ["u1", "u2", "u4", "u5"]);
     assert_eq!(keys(3).expect_err("none").message(), "HTKDeserializer: No utterances to process.");
+    assert!(
+        keys(3).expect_err("none").detail().contains("All 5 utterances have more frames"),
+        "by length alone"
+    );
+    let repeated = read_all(&options("s_alldup.scp")).expect_err("none");
+    assert!(repeated.detail().starts_with("Every key appears more than once"), "{repeated}");
     // A line that is left out registers no key, so it repeats none.
     let limited = HtkFeatureOptions { max_sequence_size: 7, ..options("s_dup.scp") };
     assert_eq!(read_all(&limited).expect("utterances").len(), 3);
+}
+
+#[test]
+fn repeated_keys_and_long_utterances_together_have_a_reason_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("a.scp");
+    let archive = format!("{DATA}/arch.mfc");
+    let lines = format!("u1={archive}[0,1]\nu1={archive}[2,3]\nu2={archive}[0,6]\n");
+    std::fs::write(&script, lines).expect("writing");
+    let limited = HtkFeatureOptions {
+        scp_files: vec![script.to_str().expect("a path").to_owned()],
+        max_sequence_size: 2,
+        ..options("feat.scp")
+    };
+    let error = read_all(&limited).expect_err("no utterance is left");
+    assert_eq!(error.message(), "HTKDeserializer: No utterances to process.");
+    assert!(
+        error.detail().contains("1 utterances have more frames than 'maxSequenceSize' allows"),
+        "{error}"
+    );
+    assert!(error.detail().contains("the keys of the others"), "{error}");
 }
 
 #[test]

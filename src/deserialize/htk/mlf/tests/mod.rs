@@ -65,7 +65,10 @@ pub fn read(options: &MlfOptions) -> Result<Vec<Found>> {
         let chunk = pool.install(|| labels.load(id.chunk))?;
         let sequence = match chunk.sequence(0, id.index) {
             Loaded::Data(view) => Some(entries(&view)),
-            Loaded::Invalid => None,
+            Loaded::Invalid => match chunk.failure(0, id.index) {
+                Some(error) => return Err(error),
+                None => None,
+            },
             Loaded::Skipped => panic!("skipped"),
         };
         if let Some(sequence) = &sequence {

@@ -165,6 +165,27 @@ fn without_a_list_of_states_lines_have_four_columns() {
     );
 }
 
+/// CNTK 2.7 fails where the utterance is needed, and delivers the others.
+#[test]
+fn a_class_that_is_too_large_withholds_no_other_utterance() {
+    let corpus = corpus();
+    let binary = MlfOptions { binary: true, ..options(&["lab2.bin"]) };
+    for options in [options(&["lab.mlf"]), binary] {
+        let labels = open(&MlfOptions { dim: 7, ..options }, &corpus).expect("labels");
+        let chunk = Pool::shared().expect("a pool").install(|| labels.load(0)).expect("a chunk");
+        for (index, class) in [(0, None), (1, None), (2, None), (3, Some(7)), (4, Some(8))] {
+            let is_there = matches!(chunk.sequence(0, index), Loaded::Data(_));
+            let message = chunk.failure(0, index).map(|error| {
+                assert!(error.location().offset.is_some() && error.location().key.is_some(), "{error}");
+                error.message().to_owned()
+            });
+            let expected =
+                class.map(|class| format!("Class id '{class}d' exceeds the model output dimension '7'."));
+            assert_eq!((is_there, message), (class.is_none(), expected));
+        }
+    }
+}
+
 #[test]
 fn lists_of_states_are_read_as_recorded() {
     let with_list = |name: &str| MlfOptions { state_list: Some(data(name)), ..options(&["lab.mlf"]) };
