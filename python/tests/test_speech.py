@@ -13,8 +13,10 @@ from cntk_reader import (
     KaldiDeserializer,
     LatticeDeserializer,
     MinibatchSource,
+    ReaderError,
     StreamDef,
     StreamDefs,
+    from_arrays,
 )
 from cntk_reader._configuration import render_value
 
@@ -94,6 +96,30 @@ class Minibatches(unittest.TestCase):
                 self.assertEqual(rows[:, :2].tolist(), frames[[0, 0, 1, 3, 3]].tolist())
                 classes = minibatch["labels"].csr.indices.tolist()
                 self.assertEqual(classes, [0, 0, 1, 1, 1])
+
+    def test_frames_with_arrays(self) -> None:
+        """Arrays with a sample for each frame are taken apart like the features, in either order."""
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder, "a.mfc")
+            archive.write_bytes(struct.pack(">iihh", 5, 100000, 4, 9) + np.arange(5, dtype=">f4").tobytes())
+            scp = Path(folder, "a.scp")
+            scp.write_text(f"u1.mfc={archive}[0,2]\nu2.mfc={archive}[3,4]\n")
+            features = HTKFeatureDeserializer(StreamDefs(x=StreamDef(shape=1, scp=scp)))
+
+            def pairs(*deserializers):
+                with MinibatchSource(list(deserializers), randomize=False, max_sweeps=1, frame_mode=True) as source:
+                    minibatch = source.next_minibatch(100)
+                return list(zip(minibatch["x"].array.ravel().tolist(), minibatch["y"].array.ravel().tolist()))
+
+            y = np.arange(5, dtype=np.float32) + 10
+            each = from_arrays(y=y, lengths=[2, 3], keys=["u2", "u1"])
+            self.assertEqual(pairs(features, each), [(0, 12), (1, 13), (2, 14), (3, 10), (4, 11)])
+            self.assertEqual(pairs(each, features), [(3, 10), (4, 11), (0, 12), (1, 13), (2, 14)])
+            one = from_arrays(y=y[:2], keys=["u2", "u1"])
+            self.assertEqual(pairs(features, one), [(0, 11), (1, 11), (2, 11), (3, 10), (4, 10)])
+            for refused in ((one, features), (features, from_arrays(y=y, lengths=[3, 2], keys=["u2", "u1"]))):
+                with self.assertRaisesRegex(ReaderError, "The sequence has .* in frame mode|In frame mode"):
+                    pairs(*refused)
 
 
 if __name__ == "__main__":
