@@ -2446,6 +2446,24 @@ cntk_reader_status cntk_reader_minibatch_stream_pack_indices(const cntk_reader_m
                                                              cntk_reader_error **error);
 
 /**
+ * Writes the columns of stream `index`, which is sparse, with ascending indices in each column, each index once. Values of an index
+ * that a sample has more than once are added up.
+ *
+ * With `value_count` and `columns` of cntk_reader_minibatch_stream: `values` has room for `value_capacity` values of the stream's element
+ * type, and `indices` for as many indices, at least `value_count`; `offsets` has room for `offset_capacity` numbers, at least columns + 1.
+ * `count` gets the number of values and indices that were written. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream_canonical(const cntk_reader_minibatch *minibatch,
+                                                          size_t index,
+                                                          void *values,
+                                                          int32_t *indices,
+                                                          size_t value_capacity,
+                                                          int32_t *offsets,
+                                                          size_t offset_capacity,
+                                                          size_t *count,
+                                                          cntk_reader_error **error);
+
+/**
  * Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
  * most modes. It stands for the position after the minibatch that was read last. The caller owns the buffer.
  */

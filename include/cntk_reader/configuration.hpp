@@ -245,7 +245,9 @@ class CtfDeserializer {
     keys.Set("module", std::string("CNTKTextFormatReader"));
     for (const auto& [key, value] : keys_.All()) keys.Set(key, value);
     std::string input = "[";
+    detail::DistinctStreams names;
     for (const Stream& stream : streams_) {
+      names.Add(stream.name);
       input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(stream.name) +
                " = [ dim = " + detail::SizeText("dim", stream.dim) + " ; format = \"" + stream.format + "\"";
       if (stream.alias) input += " ; alias = " + detail::Quoted("alias", *stream.alias);
@@ -323,9 +325,12 @@ class CbfDeserializer {
     for (const auto& [key, value] : keys_.All()) keys.Set(key, value);
     if (renamed_.empty()) return keys;
     std::string input = "[";
-    for (const auto& [name, in_file] : renamed_)
+    detail::DistinctStreams names;
+    for (const auto& [name, in_file] : renamed_) {
+      names.Add(name);
       input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(name) +
                " = [ alias = " + detail::Quoted("name of a stream in the file", in_file) + " ]";
+    }
     keys.Set("input", input + " ]");
     return keys;
   }

@@ -317,9 +317,9 @@ class ImageDeserializerBase {
     std::string transforms;
     for (const std::string& transform : transforms_)
       transforms += (transforms.empty() ? "" : " : ") + transform;
-    if (features_ == labels_)
-      throw Error(ErrorKind::kConfig,
-                  "Images and labels need streams of different names, not '" + labels_ + "'.");
+    DistinctStreams names;
+    names.Add(features_);
+    names.Add(labels_);
     keys.Set("input", "[ " + StreamKey(features_) + " = [ transforms = ( " + transforms + " ) ] ; " +
                           StreamKey(labels_) + " = [ labelDim = " + std::to_string(classes_) + " ] ]");
     return keys;

@@ -55,6 +55,14 @@ struct PackedSequences {
   std::size_t longest;                ///< Samples of the longest sequence.
 };
 
+/// The values of a sparse stream in compressed columns: in each column indices ascend, and none is there twice.
+template <typename T>
+struct CanonicalColumns {
+  std::vector<T> values;              ///< The stored values, in order of columns.
+  std::vector<std::int32_t> indices;  ///< The index of each value within its column.
+  std::vector<std::int32_t> offsets;  ///< Column c has the values offsets[c] to before offsets[c + 1].
+};
+
 class StreamMinibatch;
 
 /// The steps of one sequence within a minibatch. A view.
@@ -217,6 +225,21 @@ class StreamMinibatch {
     detail::Call(cntk_reader_minibatch_stream_pack_indices, minibatch_, id_, packed.values.data(),
                  packed.values.size(), packed.offsets.data(), packed.offsets.size());
     return packed;
+  }
+
+  /// The columns of a sparse stream with ascending indices in each column, each index once. Values of an index that
+  /// a sample has more than once are added up. T is the stream's element type, float or double.
+  template <typename T>
+  CanonicalColumns<T> Canonical() const {
+    Values<T>();  // Checks the type.
+    CanonicalColumns<T> made{std::vector<T>(parts_.value_count), std::vector<std::int32_t>(parts_.value_count),
+                             std::vector<std::int32_t>(parts_.columns + 1)};
+    std::size_t count = 0;
+    detail::Call(cntk_reader_minibatch_stream_canonical, minibatch_, id_, made.values.data(), made.indices.data(),
+                 made.values.size(), made.offsets.data(), made.offsets.size(), &count);
+    made.values.resize(count);
+    made.indices.resize(count);
+    return made;
   }
 
   /// The whole block as CNTK lays it out, for copying to a device in one piece.

@@ -183,6 +183,26 @@ inline std::string StreamKey(const std::string& name) {
   return name;
 }
 
+/// Refuses two streams of one name: one of them would be lost. Upper and lower case are the same, as in all keys of
+/// configurations.
+class DistinctStreams {
+ public:
+  void Add(const std::string& name) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
+    std::string plain = name;
+    for (char& c : plain) c = lower(c);
+    for (const auto& [earlier, text] : seen_)
+      if (earlier == plain)
+        throw Error(ErrorKind::kConfig,
+                    "Two streams have the names '" + text + "' and '" + name +
+                        "'. Give each stream a name of its own. Upper and lower case are the same in names of one file.");
+    seen_.emplace_back(std::move(plain), name);
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> seen_;
+};
+
 /// Whether a path in quotes comes out of a configuration as it went in.
 inline bool IsPlainPath(std::string_view path) {
   const bool is_text = IsPlain(path) && IsUtf8(path) && !IsLikeUrl(path);

@@ -160,6 +160,43 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
     })
 }
 
+/// Writes the columns of stream `index`, which is sparse, with ascending indices in each column, each index once. Values of an index
+/// that a sample has more than once are added up.
+///
+/// With `value_count` and `columns` of cntk_reader_minibatch_stream: `values` has room for `value_capacity` values of the stream's element
+/// type, and `indices` for as many indices, at least `value_count`; `offsets` has room for `offset_capacity` numbers, at least columns + 1.
+/// `count` gets the number of values and indices that were written. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    values: *mut c_void,
+    indices: *mut i32,
+    value_capacity: usize,
+    offsets: *mut i32,
+    offset_capacity: usize,
+    count: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let count = given(count, "count")?.write(0);
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // SAFETY: each is NULL or has room for what its capacity says, as documented above.
+        let (mut indices, mut offsets, values) = unsafe {
+            (
+                outputs(indices, value_capacity, "indices")?,
+                outputs(offsets, offset_capacity, "offsets")?,
+                Values::new(&forms, values, value_capacity)?,
+            )
+        };
+        *count = match values {
+            Values::Float(mut values) => forms.canonical(&mut values, &mut indices, &mut offsets),
+            Values::Double(mut values) => forms.canonical(&mut values, &mut indices, &mut offsets),
+        }?;
+        Ok(())
+    })
+}
+
 /// # Safety
 /// `mask` is NULL or has room for `capacity` bytes.
 unsafe fn write_mask(forms: &Forms<'_>, length: usize, mask: *mut u8, capacity: usize) -> Result<()> {

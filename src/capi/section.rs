@@ -7,6 +7,7 @@ use super::text;
 use crate::config::options::Release;
 use crate::config::{ReaderType, Section};
 use crate::{Error, Result};
+use std::collections::HashSet;
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -128,6 +129,12 @@ pub unsafe extern "C" fn cntk_reader_section_create(
             Ok((key, text::utf8(entry.text, entry.text_length, key)?, entry.literal != 0))
         };
         let entries = entries.iter().map(parts).collect::<Result<Vec<_>>>()?;
+        let mut keys = HashSet::new();
+        if let Some((key, ..)) = entries.iter().find(|(key, ..)| !keys.insert(key.to_ascii_lowercase())) {
+            let message = format!("The section '{path}' has the key '{key}' more than once.");
+            let detail = "One of the values would be lost. Upper and lower case are the same in keys.";
+            return Err(Error::argument(message).with_detail(detail));
+        }
         let parent = parent.map(|cntk_reader_section(parent)| parent);
         let written = entries.iter().filter(|entry| !entry.2).map(|&(key, text, _)| (key, text));
         let literals = entries.iter().filter(|entry| entry.2);

@@ -33,6 +33,14 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
     let trace_level = text::read_trace_level(section)?;
     section.ignore(&["frameMode", "precision", "chunkSizeInBytes"]);
     let window = text::read_window(section, DEFAULT_CHUNK_SIZE)?;
-    let options = BinaryOptions { file, shared_ids, renamed, keep_data_in_memory, trace_level, element };
+    let options = BinaryOptions {
+        file,
+        shared_ids,
+        renamed,
+        ignores_unmatched: false,
+        keep_data_in_memory,
+        trace_level,
+        element,
+    };
     Ok(BinarySection { options, window })
 }

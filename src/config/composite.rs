@@ -176,7 +176,15 @@ fn read_lockstep(section: &Section, packing: Packing, is_listed_late: bool) -> R
 /// The sections of all deserializers with their types: those of the array, then those that were added.
 fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, Section)>> {
     let mut elements = Vec::new();
-    let users: HashSet<&str> = others.users.iter().map(|user| user.name).collect();
+    let mut users: HashSet<&str> = HashSet::new();
+    for UserType { name, .. } in others.users {
+        if !users.insert(name) {
+            let message = format!(
+                "Two deserializers were added under the name '{name}'. Give each one a name of its own."
+            );
+            return Err(Error::argument(message));
+        }
+    }
     let mut named = HashSet::new();
     let list = section.find("deserializers").map(|(_, text)| &**text).unwrap_or_default();
     if section.is_native() && list != "default" && !list.is_empty() && !list.starts_with(['(', '[', '{']) {

@@ -254,7 +254,8 @@ pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
 
 /// Options of one deserializer of the binary module, as CNTK's composite reader hands them to it.
 pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
-    native::binary_deserializer(section, name)
+    let options = native::binary_deserializer(section, name)?;
+    Ok(BinaryOptions { ignores_unmatched: true, ..options })
 }
 
 /// Options of one deserializer of the module for speech, as CNTK's composite reader hands them to it. `is_primary`: it is

@@ -327,6 +327,7 @@ impl CtfDeserializer {
                  call it after dense or sparse."
             )));
         }
+        check_distinct(self.streams.iter().map(|stream| stream.name.as_str()))?;
         for stream in &self.streams {
             check_name(&stream.name)?;
             stream.alias.iter().try_for_each(|alias| check_quoted("alias", alias))?;
@@ -400,6 +401,7 @@ impl CbfDeserializer {
     }
 
     pub(crate) fn section(&self) -> Result<Section> {
+        check_distinct(self.renamed.iter().map(|(name, _)| name.as_str()))?;
         for (name, in_file) in &self.renamed {
             check_name(name)?;
             check_quoted("name of a stream in the file", in_file)?;
@@ -470,6 +472,21 @@ fn check_quoted(what: &str, text: &str) -> Result<()> {
 fn check_name(name: &str) -> Result<()> {
     let is_key = is_plain(name) && !name.contains(['=', '[', ']', '{', '}', '(', ')', ',', ';']);
     if is_key && !name.is_empty() { Ok(()) } else { Err(unwritable("stream name", name)) }
+}
+
+/// Refuses two streams of one name: one of them would be lost. Upper and lower case are the same, as in all keys of configurations.
+fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<()> {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in names {
+        if let Some(earlier) = seen.iter().find(|earlier| earlier.eq_ignore_ascii_case(name)) {
+            let message = format!("Two streams have the names '{earlier}' and '{name}'.");
+            let detail =
+                "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
+            return Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(name));
+        }
+        seen.push(name);
+    }
+    Ok(())
 }
 
 fn unwritable(what: &str, text: &str) -> Error {

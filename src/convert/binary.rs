@@ -23,6 +23,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         file: input.to_owned(),
         shared_ids: false,
         renamed: Vec::new(),
+        ignores_unmatched: false,
         keep_data_in_memory: false,
         trace_level: 0,
         // `open_any` reads streams of either type.

@@ -154,6 +154,8 @@ pub struct ChunkCheck {
     pub unknown_names: Vec<UnknownName>,
     /// The first line that begins with an id that is text, and the number of these lines.
     pub text_ids: Option<(Finding, u64)>,
+    /// By stream: the first sample that has an index more than once, and the number of these samples.
+    pub repeats: Vec<Option<(Finding, u64)>>,
 }
 
 /// A name in a file that no stream has.
@@ -205,7 +207,72 @@ impl ChunkCheck {
             (Some((_, count)), Some((_, next))) => *count += next,
             (own, next) => *own = own.take().or(next),
         }
+        add_repeats(&mut self.repeats, next.repeats);
     }
+}
+
+/// Adds what was found of repeated indices in data that follow.
+pub fn add_repeats(repeats: &mut Vec<Option<(Finding, u64)>>, others: Vec<Option<(Finding, u64)>>) {
+    if repeats.len() < others.len() {
+        repeats.resize_with(others.len(), || None);
+    }
+    for (own, next) in repeats.iter_mut().zip(others) {
+        match (&mut *own, next) {
+            (Some((_, count)), Some((_, next))) => *count += next,
+            (None, next) => *own = next,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// The note that a sample of this stream has an index more than once.
+pub fn repeated_index(stream: &str, index: u64) -> Finding {
+    let mut finding =
+        Finding::new(Severity::Note, format!("A sparse sample has the index {index} more than once."));
+    "The values of an index add up wherever a sample becomes dense. Write each index of a sample once if that is not meant."
+        .clone_into(&mut finding.detail);
+    finding.location.stream = Some(stream.to_owned());
+    finding
+}
+
+/// Finds indices that samples repeat; keeps its memory.
+#[derive(Debug, Default)]
+pub struct RepeatFinder(Vec<u64>);
+
+impl RepeatFinder {
+    /// An index that the sample has more than once.
+    pub fn find(&mut self, indices: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+        if indices.clone().is_sorted_by(|one, next| one < next) {
+            return None;
+        }
+        self.0.clear();
+        self.0.extend(indices);
+        self.0.sort_unstable();
+        self.0.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    }
+}
+
+/// The first repeated index of a sequence, and the number of its samples that repeat one.
+fn repeats_in(view: &SequenceView<'_>, finder: &mut RepeatFinder) -> Option<(u64, u64)> {
+    let sparse = view.sparse()?;
+    let (&base, mut found) = (sparse.offsets.first()?, None);
+    for pair in sparse.offsets.windows(2) {
+        let (begin, end) = (pair[0].checked_sub(base)? as usize, pair[1].checked_sub(base)? as usize);
+        let index = match sparse.narrow {
+            true => {
+                let indices = sparse.indices.as_chunks::<2>().0.get(begin..end)?;
+                finder.find(indices.iter().map(|&index| u64::from(u16::from_ne_bytes(index))))
+            }
+            false => {
+                let indices = sparse.indices.as_chunks::<4>().0.get(begin..end)?;
+                finder.find(indices.iter().map(|&index| i32::from_ne_bytes(index).max(0) as u64))
+            }
+        };
+        if let Some(index) = index {
+            found.get_or_insert((index, 0)).1 += 1;
+        }
+    }
+    found
 }
 
 /// Sequences that are fetched and looked at together.
@@ -257,6 +324,12 @@ fn look_at(
                     fetched.filter(|_| info.has_late_shape()).and_then(|fetched| fetched.shape(number));
                 let size = late.map_or_else(|| info.sample_size(), |shape| shape.iter().product());
                 check.streams[number].look_at(&view, size as u64);
+                if let Some((index, count)) = repeats_in(&view, &mut RepeatFinder::default()) {
+                    let mut finding = repeated_index(&info.name, index);
+                    finding.location.key = key_text(source, id, corpus);
+                    check.repeats.resize_with(source.streams().len(), || None);
+                    check.repeats[number].get_or_insert((finding, 0)).1 += count;
+                }
             }
             Loaded::Skipped => {}
             Loaded::Invalid => invalid = invalid.or(Some((number, info))),

@@ -2,7 +2,10 @@
 //!
 //! * *padded*: an array (sequences, length) of samples, filled up at the end of each sequence, with a mask;
 //! * *packed*: all samples, one sequence after the other, with the offset of each sequence;
-//! * *indices*: of streams whose samples are one-hot, the index of the 1 in place of the sample, in both forms.
+//! * *indices*: of streams whose samples are one-hot, the index of the 1 in place of the sample, in both forms;
+//! * *canonical*: sparse columns whose indices ascend, each once.
+//!
+//! An index that a sparse sample has more than once stands for the sum of its values, in every form.
 //!
 //! Sequences come in the order of their numbers, which is that of the layout's records and of the minibatch's keys. Gaps are
 //! left out. Of a truncated sequence it is the part that the minibatch has.
@@ -10,6 +13,7 @@
 //! Each form is written from its start to its end into an [`Output`]: memory of the caller, or a vector. The samples are
 //! read through [`Samples`], which knows dense values, sparse values and the indices of one-hot samples.
 
+mod canonical;
 mod one_hot;
 mod output;
 mod samples;
@@ -144,6 +148,23 @@ impl<'m> Forms<'m> {
             out.repeat(offset, 1);
         }
         Ok(())
+    }
+
+    /// Writes the columns of a sparse stream with ascending indices, each once: see [`canonical`]. Returns the number of values.
+    pub fn canonical<T: Element>(
+        &self,
+        values: &mut impl Output<T>,
+        indices: &mut impl Output<i32>,
+        offsets: &mut impl Output<i32>,
+    ) -> Result<usize> {
+        let Some(columns) = self.stream.sparse::<T>() else {
+            let message = "A dense stream has no indices.";
+            let error = Error::argument(message).with_detail("Use its values as they are.");
+            return Err(error.in_stream(self.name));
+        };
+        self.check_room(values.room().min(indices.room()), columns.values.len())?;
+        self.check_room(offsets.room(), columns.columns() + 1)?;
+        canonical::write(&columns, values, indices, offsets)?.ok_or_else(|| self.broken())
     }
 
     fn layout(&self) -> &'m Layout {

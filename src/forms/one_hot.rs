@@ -1,4 +1,4 @@
-//! The index of each one-hot sample: the place of its only value, which is 1.
+//! The index of each one-hot sample: the place of its only value, which is 1. Values of one index add up.
 
 use super::samples::{DenseSamples, Samples};
 use super::{Forms, Output};
@@ -31,6 +31,11 @@ impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
             Some((&[index], &[value])) if value == T::from(1) => Ok(index),
             Some((_, [])) => Err("no value".to_owned()),
             Some((_, &[value])) => Err(format!("the value {value:?}")),
+            Some((&[index, ref others @ ..], values)) if others.iter().all(|&other| other == index) => {
+                let mut sum = T::default();
+                values.iter().for_each(|&value| sum += value);
+                if sum == T::from(1) { Ok(index) } else { Err(format!("the value {sum:?}")) }
+            }
             Some((_, values)) => Err(format!("{} values", values.len())),
             None => Err("no column".to_owned()),
         }

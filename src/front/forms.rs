@@ -32,6 +32,19 @@ pub struct Packed<T> {
     pub longest: usize,
 }
 
+/// The values of a sparse stream in compressed columns, like [`SparseColumns`](crate::SparseColumns): in each column indices ascend,
+/// and none is there twice.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct CanonicalColumns<T> {
+    /// The stored values, in order of columns.
+    pub values: Vec<T>,
+    /// The index of each value within its column.
+    pub indices: Vec<i32>,
+    /// One more than there are columns: column `c` has the values `offsets[c] .. offsets[c + 1]`.
+    pub offsets: Vec<i32>,
+}
+
 /// Forms of sequences. They are in the order of their numbers, which is that of [`Minibatch::keys`](crate::Minibatch::keys), in
 /// all streams. In truncated mode these are the samples of each sequence that this minibatch has.
 impl MinibatchStream<'_> {
@@ -80,6 +93,26 @@ impl MinibatchStream<'_> {
     /// not one-hot are an error.
     pub fn packed_indices(&self) -> Result<Packed<i32>> {
         self.pack(1, |forms, out| forms.pack_indices(out))
+    }
+
+    /// The values of a sparse stream with ascending indices in each column, each index once: values of an index that a sample
+    /// has more than once add up. Libraries that search or merge indices need them so; the data may have them in any order.
+    ///
+    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a dense stream, are errors.
+    pub fn canonical<T: Element>(&self) -> Result<CanonicalColumns<T>> {
+        self.check_type::<T>()?;
+        let mut made = CanonicalColumns { values: Vec::new(), indices: Vec::new(), offsets: Vec::new() };
+        let Some(forms) = self.forms() else {
+            made.offsets.push(0);
+            return Ok(made);
+        };
+        if let Ok(columns) = self.sparse::<T>() {
+            self.reserve(&mut made.values, columns.values.len())?;
+            self.reserve(&mut made.indices, columns.values.len())?;
+            self.reserve(&mut made.offsets, columns.columns() + 1)?;
+        }
+        forms.canonical(&mut made.values, &mut made.indices, &mut made.offsets)?;
+        Ok(made)
     }
 
     fn pad<V>(
@@ -222,6 +255,39 @@ mod tests {
             }
         }
         assert!(packed > 20, "single sequences are packed as they are: {packed}");
+    }
+
+    /// One rule in every form: what CNTK 2.7 makes of such samples wherever it needs dense values, such as `asarray`.
+    #[test]
+    fn equal_indices_add_up_in_every_form() {
+        let data = "0 |x 1 2 |s 3:1 3:2 |w 3:1 3:0\n0 |x 1 2 |s 4:1 0:4 4:7 |w 2:0.5 2:0.5\n1 |x 1 2 |s 2:-1 |w 0:1\n";
+        let samples = [[0.0, 0.0, 0.0, 3.0, 0.0], [4.0, 0.0, 0.0, 0.0, 8.0], [0.0, 0.0, -1.0, 0.0, 0.0]];
+        for options in [ReaderOptions::new(), ReaderOptions::new().truncation_length(2)] {
+            let minibatches = read(data, options.randomize(false), 100);
+            let found: Vec<f32> = minibatches
+                .iter()
+                .flat_map(|minibatch| {
+                    let stream = minibatch.stream("s").expect("a stream");
+                    assert_eq!(
+                        sequences(stream).concat().concat(),
+                        stream.packed::<f32>().expect("packed").values
+                    );
+                    stream.packed::<f32>().expect("packed").values
+                })
+                .collect();
+            assert_eq!(found, samples.concat());
+            let indices = minibatches.iter().flat_map(|minibatch| {
+                minibatch.stream("w").expect("a stream").packed_indices().expect("one-hot").values
+            });
+            assert_eq!(indices.collect::<Vec<_>>(), [3, 2, 0]);
+        }
+        let minibatches = read(data, ReaderOptions::new().randomize(false), 100);
+        let stream = minibatches[0].stream("s").expect("a stream");
+        let canonical = stream.canonical::<f32>().expect("canonical columns");
+        assert_eq!(canonical.values, [3.0, -1.0, 4.0, 8.0]);
+        assert_eq!(canonical.indices, [3, 2, 0, 4]);
+        assert_eq!(canonical.offsets, [0, 1, 2, 4, 4]);
+        assert!(minibatches[0].stream("x").expect("a stream").canonical::<f32>().is_err(), "dense");
     }
 
     #[test]

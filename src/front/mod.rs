@@ -8,7 +8,7 @@ mod minibatch;
 mod reader;
 
 pub use builder::Builder;
-pub use forms::{Packed, Padded};
+pub use forms::{CanonicalColumns, Packed, Padded};
 pub use iter::EpochIter;
 pub use minibatch::{Minibatch, MinibatchStream};
 pub use reader::Reader;

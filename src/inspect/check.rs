@@ -5,7 +5,7 @@ use super::join;
 use crate::Result;
 use crate::cancel::{self, carried};
 use crate::deserialize::check::{
-    ChunkCheck, Finding, Severity, StreamStatistics, UnknownName, add_names, check_loaded,
+    ChunkCheck, Finding, Severity, StreamStatistics, UnknownName, add_names, add_repeats, check_loaded,
 };
 use crate::deserialize::text::index::faults;
 use crate::deserialize::{Chunk, Deserializer};
@@ -105,6 +105,7 @@ impl Inspector {
             ended: false,
             is_partial: false,
             text_ids: 0,
+            repeats: Vec::new(),
         };
         for member in self.members() {
             let streams = vec![StreamStatistics::default(); member.streams().len()];
@@ -127,6 +128,7 @@ impl Inspector {
                     self.check_member(member, opened, &mut run, total, progress)?;
                     run.report_names(member.name());
                     run.report_text_ids(member.name());
+                    run.report_repeats(member.name());
                 }
                 (None, None) => {}
             }
@@ -230,6 +232,8 @@ struct Run<'a> {
     is_partial: bool,
     /// Lines of the last deserializer that begin with an id that is text.
     text_ids: u64,
+    /// By stream of the last deserializer: the first sample that repeats an index, and the number of these samples.
+    repeats: Vec<Option<(Finding, u64)>>,
 }
 
 impl Run<'_> {
@@ -273,6 +277,17 @@ impl Run<'_> {
         }
     }
 
+    /// Reports the first sample of each stream of the last deserializer that repeats an index, and how many there are.
+    fn report_repeats(&mut self, file: &str) {
+        let repeats = std::mem::take(&mut self.repeats);
+        self.report(repeats.into_iter().flatten().map(|(mut finding, count)| {
+            if count > 1 {
+                finding.message += &format!(" So have {count} samples of the stream.");
+            }
+            finding.in_file(file)
+        }));
+    }
+
     /// Reports what was found in a chunk of the deserializer that is being checked.
     fn add(&mut self, check: ChunkCheck, file: &str) {
         if let Some(streams) = self.summary.streams.last_mut() {
@@ -288,6 +303,7 @@ impl Run<'_> {
             }
             self.text_ids += count;
         }
+        add_repeats(&mut self.repeats, check.repeats);
         self.report(check.findings.into_iter().map(|finding| finding.in_file(file)));
     }
 }
@@ -376,6 +392,37 @@ mod tests {
             ];
             assert_eq!(found, expected.map(|(line, severity, text)| (line, severity, text.to_owned())));
         }
+    }
+
+    /// The first sample of each stream is named with its line, whatever sequence it is in; the others are counted.
+    #[test]
+    fn repeated_indices_are_noted_with_file_line_and_stream() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf");
+        let lines = [
+            "0 |y 1:1 |s 2:1",
+            "0 |s 1:1 0:2 |y 0:1",
+            "0 |y 2:1 |s 3:1 0:1 3:2",
+            "1 |s 4:1 4:1 |y 1:1",
+            "2 |s 0:1 |y 1:1 1:0",
+        ];
+        std::fs::write(&path, lines.join("\n") + "\n").expect("writing");
+        let ctf = CtfDeserializer::new(&path).sparse("s", 5).sparse("y", 5);
+        let data = Reader::builder().ctf(ctf).inspect().expect("data");
+        let mut found = Vec::new();
+        let mut keep = |finding: Finding| {
+            assert_eq!(finding.location.file.as_deref(), path.to_str());
+            found.push((finding.location.line, finding.location.stream, finding.severity, finding.message));
+            ControlFlow::Continue(())
+        };
+        let summary = data.check(&CheckOptions::default(), &mut keep, &mut |_| ()).expect("a summary");
+        assert_eq!((summary.errors, summary.warnings, summary.notes), (0, 0, 2));
+        let note = |line, stream: &str, message: &str| {
+            (Some(line), Some(stream.to_owned()), Severity::Note, message.to_owned())
+        };
+        let first = "A sparse sample has the index 3 more than once. So have 2 samples of the stream.";
+        let second = "A sparse sample has the index 1 more than once.";
+        assert_eq!(found, [note(3, "s", first), note(5, "y", second)]);
     }
 
     #[test]

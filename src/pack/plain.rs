@@ -48,7 +48,7 @@ impl PlainSequence {
         // A size that overflows is one that no memory has.
         self.values.resize(samples.saturating_mul(column))?;
         let columns = copy::Columns { first: 0, stride: column, column };
-        copy::samples(self.values.bytes_mut(), columns, element, view, 0, samples)?;
+        copy::samples(self.values.bytes_mut(), columns, element, view, 0, samples, copy::Repeats::Sum)?;
         Ok(SequenceView { samples: view.samples, values: self.values.bytes(), form, kind: ViewKind::Dense })
     }
 }

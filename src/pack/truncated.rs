@@ -6,7 +6,7 @@
 
 mod slot;
 
-use super::copy::{self, Columns};
+use super::copy::{self, Columns, Repeats};
 use super::explain::{self, Explain};
 use super::feed::Feed;
 use super::layout::{GAP, Record};
@@ -33,6 +33,7 @@ pub struct TruncatedPacker {
     /// The minibatch's sequences, by their numbers in it.
     sequences: Vec<SequenceId>,
     explain: Explain,
+    repeats: Repeats,
 }
 
 impl TruncatedPacker {
@@ -45,6 +46,7 @@ impl TruncatedPacker {
             slots: Vec::new(),
             sequences: Vec::new(),
             explain: Explain::default(),
+            repeats: Repeats::Sum,
         }
     }
 
@@ -52,6 +54,12 @@ impl TruncatedPacker {
     #[must_use]
     pub(crate) fn explained(self, explain: Explain) -> TruncatedPacker {
         TruncatedPacker { explain, ..self }
+    }
+
+    /// Gives indices that a sparse sample repeats their last value, as CNTK 2.7 does.
+    #[must_use]
+    pub(crate) fn with_last_of_repeats(self) -> TruncatedPacker {
+        TruncatedPacker { repeats: Repeats::Last, ..self }
     }
 
     /// Makes the packer report the memory of its minibatches to `meter`.
@@ -155,6 +163,7 @@ impl TruncatedPacker {
 
     /// Writes one lane of the minibatch. Records go to the first stream's layout. Returns whether a sequence that carries
     /// the end of a sweep was completed.
+    #[expect(clippy::too_many_arguments, reason = "parts of the packer that are borrowed apart")]
     fn pack_lane(
         slot: &mut Slot,
         lane: usize,
@@ -162,6 +171,7 @@ impl TruncatedPacker {
         infos: &[StreamInfo],
         streams: &mut [StreamMinibatch],
         sequences: &mut Vec<SequenceId>,
+        repeats: Repeats,
     ) -> Result<bool> {
         let steps = config.truncation as usize;
         let count = slot.available().min(steps);
@@ -185,7 +195,7 @@ impl TruncatedPacker {
             records += 1;
             let run = (front.samples - slot.cursor).min(count - t);
             for (number, (info, stream)) in infos.iter().zip(streams.iter_mut()).enumerate() {
-                copy_run(front, slot.cursor, run, number, info, stream, t, lane)
+                copy_run(front, slot.cursor, run, number, info, stream, t, lane, repeats)
                     .map_err(|error| error.in_stream(&info.name))?;
             }
             slot.cursor += run;
@@ -295,9 +305,15 @@ impl Packer for TruncatedPacker {
         }
         self.sequences.clear();
         for (lane, slot) in self.slots.iter_mut().enumerate() {
-            let sequences = &mut self.sequences;
-            minibatch.end_of_sweep |=
-                Self::pack_lane(slot, lane, &config, &self.streams, &mut minibatch.streams, sequences)?;
+            minibatch.end_of_sweep |= Self::pack_lane(
+                slot,
+                lane,
+                &config,
+                &self.streams,
+                &mut minibatch.streams,
+                &mut self.sequences,
+                self.repeats,
+            )?;
         }
         if let Some((first, others)) = minibatch.streams.split_first_mut() {
             for other in others {
@@ -406,6 +422,7 @@ fn copy_run(
     stream: &mut StreamMinibatch,
     t: usize,
     lane: usize,
+    repeats: Repeats,
 ) -> Result<()> {
     let Loaded::Data(view) = sequence.chunk.sequence(number, sequence.id.index) else {
         return Err(Error::internal("A sequence has vanished from its chunk."));
@@ -414,7 +431,7 @@ fn copy_run(
     let (layout, out) = stream.parts_mut();
     let lanes = layout.lanes;
     let columns = Columns { first: (t * lanes + lane) * column, stride: lanes * column, column };
-    copy::samples(out, columns, info.element.size(), &view, from, count)
+    copy::samples(out, columns, info.element.size(), &view, from, count, repeats)
 }
 
 #[cfg(test)]

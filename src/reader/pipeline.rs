@@ -90,7 +90,10 @@ impl Pipeline {
                 Box::new(packer.metered(meter).copied_by(copying).explained(explain))
             }
             Packing::Truncated { .. } => {
-                let packer = TruncatedPacker::new(streams, options.local_timeline);
+                let mut packer = TruncatedPacker::new(streams, options.local_timeline);
+                if options.in_place_of.is_some() {
+                    packer = packer.with_last_of_repeats();
+                }
                 Box::new(packer.metered(meter).explained(explain))
             }
         };

@@ -199,10 +199,10 @@ impl DeserializerOptions {
             DeserializerOptions::Text(text) => text.quirks = release.quirks(),
             DeserializerOptions::HtkFeatures(features) => features.quirks = release.quirks(),
             DeserializerOptions::Mlf(labels) => labels.quirks = release.quirks(),
+            DeserializerOptions::Binary(binary) => binary.ignores_unmatched = true,
             DeserializerOptions::Lattice(_)
             | DeserializerOptions::Kaldi(_)
             | DeserializerOptions::Image(_)
-            | DeserializerOptions::Binary(_)
             | DeserializerOptions::User(_)
             | DeserializerOptions::Foreign(_) => {}
         }
@@ -248,9 +248,11 @@ pub struct BinaryOptions {
     pub file: String,
     /// Several files share one numbering of sequences (`sharedIds`).
     pub shared_ids: bool,
-    /// New names of streams with their names in the file. Of several for one stream the last one counts; those of
-    /// streams that the file does not have mean nothing.
+    /// New names of streams with their names in the file.
     pub renamed: Vec<(String, String)>,
+    /// Of several new names for one stream the last one counts, and those of streams that the file does not have mean nothing, as in
+    /// CNTK. Otherwise both are errors.
+    pub ignores_unmatched: bool,
     /// Keep every chunk that was loaded once.
     pub keep_data_in_memory: bool,
     /// What is logged.

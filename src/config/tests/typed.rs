@@ -336,3 +336,30 @@ fn a_reader_of_one_file_takes_no_other() {
         assert!(error.to_string().contains("'deserializers = ( ... )'"), "{error}");
     }
 }
+
+/// One of them would be lost: the keys of a section are one whatever their case is.
+#[test]
+fn two_streams_of_one_name_are_refused() {
+    let message =
+        |section: crate::Result<Section>| section.expect_err("must be refused").message().to_owned();
+    let ctf = || CtfDeserializer::new("train.ctf");
+    for (section, names) in [
+        (ctf().sparse("a", 3).sparse("a", 4).section(), ["a", "a"]),
+        (ctf().dense("a", 3).dense("b", 3).sparse("A", 4).section(), ["a", "A"]),
+        (CbfDeserializer::new("train.cbf").rename("q", "x").rename("q", "y").section(), ["q", "q"]),
+    ] {
+        assert_eq!(
+            message(section),
+            format!("Two streams have the names '{}' and '{}'.", names[0], names[1])
+        );
+    }
+}
+
+#[test]
+fn two_users_of_one_name_are_refused() {
+    let user = crate::config::UserType { name: "mine", composable: true };
+    let error =
+        crate::config::from_text_with("randomize = false", &[user, user]).expect_err("must be refused");
+    let expected = "Two deserializers were added under the name 'mine'. Give each one a name of its own.";
+    assert_eq!(error.message(), expected);
+}

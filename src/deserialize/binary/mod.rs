@@ -31,6 +31,7 @@ use crate::file::DataFile;
 use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;
+use crate::names::Distinct;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, ErrorKind, Result};
@@ -102,6 +103,9 @@ impl BinaryDeserializer {
         if let Some(element) = element {
             check_elements(&header, element, path)?;
         }
+        if !options.ignores_unmatched {
+            check_renamed(&header, &options.renamed).map_err(|error| error.in_file(path))?;
+        }
         let lengths = match header.layout {
             Layout::Cntk => LengthTable::read(&file, &header)?,
             Layout::Documented => layout_documented::lengths(&file, &header)?,
@@ -123,6 +127,9 @@ impl BinaryDeserializer {
                 is_binary: false,
             })
             .collect();
+        if !options.ignores_unmatched {
+            check_distinct(&streams).map_err(|error| error.in_file(path))?;
+        }
         let log = Logger { trace_level: options.trace_level };
         if log.shows(Level::Info) {
             let (sequences, chunks) = (lengths.total(), header.chunks.len());
@@ -160,6 +167,42 @@ fn check_corpus(options: &BinaryOptions, corpus: &Corpus) -> Result<()> {
     let message = "Binary deserializer does not support non-numeric sequence keys.";
     let detail = "Binary files number their sequences: remove 'useNumericSequenceKeys = false', or read the data as text.";
     Err(Error::argument(message).with_detail(detail).in_file(&options.file))
+}
+
+/// Refuses new names of streams that the file does not have, and two for one stream.
+fn check_renamed(header: &Header, renamed: &[(String, String)]) -> Result<()> {
+    for (place, (name, alias)) in renamed.iter().enumerate() {
+        let error = |message: String| {
+            let streams: Vec<_> = header.streams.iter().map(|stream| format!("'{}'", stream.name)).collect();
+            let listed = streams.join(", ");
+            let detail = format!(
+                "It has {listed}. Correct the name, or leave it out: all streams of a file are read."
+            );
+            let error = Error::new(ErrorKind::Config, ExceptionClass::Runtime, message);
+            Err(error.with_detail(detail).in_stream(name))
+        };
+        if !header.streams.iter().any(|stream| stream.name == *alias) {
+            let purpose = match name == alias {
+                true => String::new(),
+                false => format!(", which is to be delivered as '{name}'"),
+            };
+            return error(format!("The file has no stream '{alias}'{purpose}."));
+        }
+        if let Some((other, _)) = renamed[..place].iter().find(|(_, earlier)| earlier == alias) {
+            return error(format!("The stream '{alias}' of the file has two names: '{other}' and '{name}'."));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses two streams of one name, with CNTK's message.
+fn check_distinct(streams: &[StreamInfo]) -> Result<()> {
+    let mut names = Distinct::default();
+    let Some(twice) = streams.iter().find(|stream| names.add(&stream.name).is_some()) else { return Ok(()) };
+    let name = &twice.name;
+    let message =
+        format!("Two streams with the same name '{name}' have been found. Please rename the duplicate.");
+    Err(Error::new(ErrorKind::Config, ExceptionClass::Runtime, message).in_stream(name))
 }
 
 /// The name that the configuration gives a stream. The last of several counts.

@@ -1,14 +1,19 @@
 //! Checking a chunk: the parsers read it as for loading, and everything that they note is reported with its line, where loading
 //! would stop at the first failure. No data are kept.
 
+use super::parse::fast::FRONT;
 use super::segment::{self, Scratch, Scratched};
 use super::{TextFile, advice};
 use crate::Result;
 use crate::cancel::carried;
 use crate::config::options::MOST_ERRORS;
-use crate::deserialize::check::{ChunkCheck, Finding, Severity, StreamStatistics, UnknownName};
+use crate::deserialize::check::{
+    ChunkCheck, Finding, RepeatFinder, Severity, StreamStatistics, UnknownName, repeated_index,
+};
 use crate::deserialize::text::parse::collect::Note;
+use crate::deserialize::text::parse::output::Column;
 use crate::deserialize::text::parse::report::{Cause, Report};
+use crate::deserialize::text::parse::rules::{StreamRule, ends_name};
 use crate::file::DataFile;
 use crate::memory::room;
 use crate::sequence::ChunkId;
@@ -55,6 +60,9 @@ impl TextFile {
         segments.into_iter().for_each(|segment| check.append(segment, most));
         self.number_lines(&file, &mut check.findings);
         if let Some((finding, _)) = &mut check.text_ids {
+            self.number_lines(&file, std::slice::from_mut(finding));
+        }
+        for (finding, _) in check.repeats.iter_mut().flatten() {
             self.number_lines(&file, std::slice::from_mut(finding));
         }
         self.explain_missing_names(&file, &mut check.findings);
@@ -110,6 +118,12 @@ impl TextFile {
                 name: String::from_utf8_lossy(name).into_owned(),
                 is_sparse: *is_sparse,
             });
+            let repeats = self.repeats(
+                output,
+                id,
+                &sequences,
+                (text.get(FRONT..FRONT + length).unwrap_or_default(), start),
+            );
             Ok(ChunkCheck {
                 findings: collected
                     .notes
@@ -125,8 +139,47 @@ impl TextFile {
                 text_ids: collected
                     .text_ids
                     .map(|(note, count)| (self.text_id(self.finding(&report, &note, id, &sequences)), count)),
+                repeats,
             })
         })
+    }
+
+    /// By stream, the first sample that has an index more than once, and the number of these samples. `text` is that of the
+    /// segment, which begins at an offset of the file.
+    fn repeats<T: Scratched>(
+        &self,
+        output: &segment::Output<T>,
+        id: ChunkId,
+        sequences: &Range<u32>,
+        (text, start): (&[u8], u64),
+    ) -> Vec<Option<(Finding, u64)>> {
+        let mut finder = RepeatFinder::default();
+        let in_stream = |(rule, column): (&StreamRule, &Column<T>)| {
+            let mut found: Option<(usize, u64, u64)> = None;
+            for (sample, pair) in column.offsets.windows(2).enumerate() {
+                let entries = column.indices.get(pair[0] as usize..pair[1] as usize).unwrap_or_default();
+                if let Some(index) = finder.find(entries.iter().map(|&index| index.max(0) as u64)) {
+                    found.get_or_insert((sample, index, 0)).2 += 1;
+                }
+            }
+            let (sample, index, count) = found?;
+            let mut finding = repeated_index(&rule.name, index).in_file(&self.rules.file);
+            // The last sequence that begins with this sample or before it.
+            let first =
+                column.sequence_offsets.partition_point(|&first| first as usize <= sample).checked_sub(1)?;
+            let within = sample - column.sequence_offsets[first] as usize;
+            let number =
+                sequences.start.checked_add(first as u32).filter(|number| *number < sequences.end)?;
+            let span = self.index.spans(id, number..number + 1).next()?;
+            let offset = span.offset.checked_sub(start).and_then(|offset| usize::try_from(offset).ok());
+            let own = offset.and_then(|offset| text.get(offset..)).unwrap_or_default();
+            let own = &own[..own.len().min(span.size as usize)];
+            let place = sample_at(own, &rule.alias, within).unwrap_or(0);
+            finding.location.offset = Some(span.offset + place as u64);
+            finding.location.key = Some(self.rules.key_text(span.key));
+            Some((finding, count))
+        };
+        self.rules.streams.iter().zip(&output.columns).map(in_stream).collect()
     }
 
     fn finding(&self, report: &Report<'_>, note: &Note, id: ChunkId, sequences: &Range<u32>) -> Finding {
@@ -211,4 +264,13 @@ impl TextFile {
         let before = known.range((Bound::Unbounded, Bound::Included(offset)));
         before.last().map_or((0, 0), |(&offset, &breaks)| (offset, breaks))
     }
+}
+
+/// Where sample number `number` of the stream with this alias is in the text of a sequence.
+fn sample_at(text: &[u8], alias: &[u8], number: usize) -> Option<usize> {
+    let is_sample = |&pipe: &usize| {
+        let rest = &text[pipe + 1..];
+        rest.starts_with(alias) && rest.get(alias.len()).is_none_or(|&byte| ends_name(byte) || byte == b'\t')
+    };
+    memchr::memchr_iter(b'|', text).filter(is_sample).nth(number)
 }

@@ -1,14 +1,15 @@
 //! Writing sparse sequences as dense columns, as truncated minibatches have them.
 
-use super::Columns;
+use super::{Columns, Repeats};
 use crate::compact::decimal::{self, Decimals};
 use crate::compact::narrow::{One, Stored};
 use crate::sequence::{SequenceView, SparseView, ValueForm};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// Writes samples `from .. from + count` of a sparse sequence as dense columns. A repeated index takes its last value. The
-/// view must have passed [`check::sizes`](crate::pack::check::sizes) and [`check::ascending`](crate::pack::check::ascending).
+/// Writes samples `from .. from + count` of a sparse sequence as dense columns. `repeats` says what an index gets that a sample
+/// has more than once. The view must have passed [`check::sizes`](crate::pack::check::sizes) and [`check::ascending`](crate::pack::check::ascending).
+#[expect(clippy::too_many_arguments, reason = "a run of samples, and where it goes")]
 pub(super) fn expand(
     out: &mut [u8],
     columns: Columns,
@@ -17,11 +18,13 @@ pub(super) fn expand(
     sparse: &SparseView<'_>,
     from: usize,
     count: usize,
+    repeats: Repeats,
 ) -> Result<()> {
     if columns.column == 0 {
         return Ok(());
     }
-    let run = Run { columns, offsets: &sparse.offsets[from..=from + count], base: sparse.offsets[0] };
+    let run =
+        Run { columns, offsets: &sparse.offsets[from..=from + count], base: sparse.offsets[0], repeats };
     match (element, view.form) {
         (4, ValueForm::Decimal(form)) if sparse.narrow => {
             run.put_decimals(out, view.values, form, sparse.indices.as_chunks::<2>().0)
@@ -43,6 +46,7 @@ struct Run<'a> {
     /// Offsets of the samples, which count from `base`.
     offsets: &'a [u32],
     base: u32,
+    repeats: Repeats,
 }
 
 impl Run<'_> {
@@ -90,7 +94,7 @@ impl Run<'_> {
         indices: &[R],
     ) -> Result<()> {
         self.each_sample(out, |target, entries| {
-            put_entries(target, &values[entries.clone()], &indices[entries])
+            put_entries(target, &values[entries.clone()], &indices[entries], self.repeats)
         })
     }
 
@@ -107,7 +111,7 @@ impl Run<'_> {
                 let end = entries.end.min(first + BLOCK);
                 let values = &mut block[..end - first];
                 decimal::load(values.as_flattened_mut(), &stored[first * size..end * size], form);
-                put_entries(target, values, &indices[first..end])?;
+                put_entries(target, values, &indices[first..end], self.repeats)?;
             }
             Ok(())
         })
@@ -136,6 +140,7 @@ fn put_entries<const E: usize, V: Stored<E>, R: Stored<4>>(
     target: &mut [[u8; E]],
     values: &[V],
     indices: &[R],
+    repeats: Repeats,
 ) -> Result<()> {
     for (value, index) in values.iter().zip(indices) {
         let index = i32::from_ne_bytes(index.widen());
@@ -145,9 +150,23 @@ fn put_entries<const E: usize, V: Stored<E>, R: Stored<4>>(
                 "A sparse value has the index {index}, but a sample has {size} values."
             )));
         };
-        *place = value.widen();
+        let value = value.widen();
+        // A single value keeps its bits: adding -0 to 0 would lose its sign.
+        let is_sum = repeats == Repeats::Sum && *place != [0; E];
+        *place = if is_sum { sum(*place, value) } else { value };
     }
     Ok(())
+}
+
+/// The sum of two values of the type that has this size.
+fn sum<const E: usize>(one: [u8; E], other: [u8; E]) -> [u8; E] {
+    let mut sum = other;
+    if let (Ok(one), Ok(other)) = (one.as_slice().try_into(), other.as_slice().try_into()) {
+        sum.copy_from_slice(&(f32::from_ne_bytes(one) + f32::from_ne_bytes(other)).to_ne_bytes());
+    } else if let (Ok(one), Ok(other)) = (one.as_slice().try_into(), other.as_slice().try_into()) {
+        sum.copy_from_slice(&(f64::from_ne_bytes(one) + f64::from_ne_bytes(other)).to_ne_bytes());
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -157,22 +176,52 @@ mod tests {
     use crate::sequence::ViewKind;
 
     #[test]
-    fn expansion_zeroes_first_and_the_last_value_wins() {
+    fn expansion_zeroes_first_and_repeats_add_up_or_the_last_one_wins() {
         let indices: Vec<u8> = [2i32, 0, 2, 1].iter().flat_map(|index| index.to_ne_bytes()).collect();
         let values: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
         let sparse = SparseView { indices: &indices, narrow: false, offsets: &[5, 8, 8, 9], single: false };
-        let mut out = vec![9; 5 * 12];
         let columns = Columns { first: 0, stride: 24, column: 12 };
         let (form, kind) = (ValueForm::Whole, ViewKind::Sparse(sparse));
         let view = SequenceView { samples: 3, values: &values, form, kind };
-        expand(&mut out, columns, 4, &view, &sparse, 0, 3).expect("expansion");
-        let out: Vec<f32> = out
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|bytes| if bytes[0] == 9 { -1.0 } else { f32::from_ne_bytes(*bytes) })
-            .collect();
-        assert_eq!(out, [2.0, 0.0, 3.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0, -1.0, -1.0, -1.0, 0.0, 4.0, 0.0]);
+        for (repeats, third) in [(Repeats::Sum, 4.0), (Repeats::Last, 3.0)] {
+            let mut out = vec![9; 5 * 12];
+            expand(&mut out, columns, 4, &view, &sparse, 0, 3, repeats).expect("expansion");
+            let out: Vec<f32> = out
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| if bytes[0] == 9 { -1.0 } else { f32::from_ne_bytes(*bytes) })
+                .collect();
+            let expected =
+                [2.0, 0.0, third, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0, -1.0, -1.0, -1.0, 0.0, 4.0, 0.0];
+            assert_eq!(out, expected);
+        }
+    }
+
+    /// Whole numbers, bytes, ones and decimals, in single and double precision.
+    #[test]
+    fn repeats_add_up_in_every_form_of_values() {
+        let expanded = |values: &[u8], form, element: usize| {
+            let indices = [1u16, 0, 1, 1].map(u16::to_ne_bytes).concat();
+            let sparse = SparseView { indices: &indices, narrow: true, offsets: &[0, 4], single: false };
+            let columns = Columns { first: 0, stride: 2 * element, column: 2 * element };
+            let view = SequenceView { samples: 1, values, form, kind: ViewKind::Sparse(sparse) };
+            let mut out = vec![9; 2 * element];
+            expand(&mut out, columns, element, &view, &sparse, 0, 1, Repeats::Sum).expect("expansion");
+            out
+        };
+        let floats = |values: [f32; 2]| values.map(f32::to_ne_bytes).concat();
+        let doubles = |values: [f64; 2]| values.map(f64::to_ne_bytes).concat();
+        let whole = [1.5f32, -0.0, 2.0, 4.0];
+        let bytes = whole.map(f32::to_ne_bytes).concat();
+        assert_eq!(expanded(&bytes, ValueForm::Whole, 4), floats([-0.0, 7.5]));
+        let bytes = whole.map(|value| f64::from(value).to_ne_bytes()).concat();
+        assert_eq!(expanded(&bytes, ValueForm::Whole, 8), doubles([-0.0, 7.5]));
+        assert_eq!(expanded(&[1, 5, 2, 4], ValueForm::Byte, 4), floats([5.0, 7.0]));
+        assert_eq!(expanded(&[], ValueForm::Ones, 4), floats([1.0, 3.0]));
+        let mut stored = Vec::new();
+        let form = decimal::store(&[1.5, 0.25, 2.0, 4.0], 2, &mut stored).expect("memory").expect("decimals");
+        assert_eq!(expanded(&stored, ValueForm::Decimal(form), 4), floats([0.25, 7.5]));
     }
 
     #[test]
@@ -189,10 +238,10 @@ mod tests {
             let (form, kind) = (ValueForm::Decimal(form), ViewKind::Sparse(sparse));
             let view = SequenceView { samples: 3, values: &stored, form, kind };
             let mut out = vec![9; 24];
-            expand(&mut out, columns, 4, &view, &sparse, 1, 2).expect("expansion");
+            expand(&mut out, columns, 4, &view, &sparse, 1, 2, Repeats::Last).expect("expansion");
             assert_eq!(out.as_chunks().0, [0.0, 0.0, 0.0, 0.0, values[3], 0.0].map(f32::to_ne_bytes));
             let mut out = vec![9; 12];
-            expand(&mut out, columns, 4, &view, &sparse, 0, 1).expect("expansion");
+            expand(&mut out, columns, 4, &view, &sparse, 0, 1, Repeats::Last).expect("expansion");
             assert_eq!(out.as_chunks().0, [values[1], 0.0, values[2]].map(f32::to_ne_bytes));
         }
     }
@@ -214,7 +263,7 @@ mod tests {
             [(&whole, ValueForm::Whole), (&stored, ValueForm::Decimal(form))].map(|(values, form)| {
                 let view = SequenceView { samples: 5, values, form, kind: ViewKind::Sparse(sparse) };
                 let mut out = vec![9; 4000];
-                expand(&mut out, columns, 4, &view, &sparse, 0, 5).expect("expansion");
+                expand(&mut out, columns, 4, &view, &sparse, 0, 5, Repeats::Last).expect("expansion");
                 out
             });
         assert_eq!(found, expected);
@@ -228,7 +277,8 @@ mod tests {
             let columns = Columns { first: 0, stride: 12, column: 12 };
             let (form, kind) = (ValueForm::Whole, ViewKind::Sparse(sparse));
             let view = SequenceView { samples: 1, values: &[0; 4], form, kind };
-            let error = expand(&mut [0; 12], columns, 4, &view, &sparse, 0, 1).expect_err("must be refused");
+            let error = expand(&mut [0; 12], columns, 4, &view, &sparse, 0, 1, Repeats::Sum)
+                .expect_err("must be refused");
             assert_eq!(error.kind(), crate::ErrorKind::Data);
         }
     }

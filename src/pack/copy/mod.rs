@@ -105,9 +105,20 @@ pub(super) struct Columns {
     pub column: usize,
 }
 
+/// What an index gets in a dense column that a sparse sample has more than once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeats {
+    /// The sum of its values, as wherever CNTK makes dense values of sparse ones itself.
+    #[default]
+    Sum,
+    /// Its last value, as in CNTK's truncated minibatches.
+    Last,
+}
+
 /// Writes samples `from .. from + count` of a sequence as dense columns, with `element` bytes a value. The view must have
 /// passed [`check::sizes`](super::check::sizes), and [`check::ascending`](super::check::ascending) if it is sparse. Fails if an
 /// index of a sparse value lies outside of its sample.
+#[expect(clippy::too_many_arguments, reason = "a run of samples, and where it goes")]
 #[inline]
 pub(super) fn samples(
     out: &mut [u8],
@@ -116,6 +127,7 @@ pub(super) fn samples(
     view: &SequenceView<'_>,
     from: usize,
     count: usize,
+    repeats: Repeats,
 ) -> Result<()> {
     match &view.kind {
         ViewKind::Dense => {
@@ -123,7 +135,9 @@ pub(super) fn samples(
             dense::run(out, columns, element, samples, view.form, &mut prefetch::NoPrefetch)
         }
         ViewKind::Frames(frames) => frames::run(out, columns, element, view.values, frames, from, count),
-        ViewKind::Sparse(sparse) => return expand::expand(out, columns, element, view, sparse, from, count),
+        ViewKind::Sparse(sparse) => {
+            return expand::expand(out, columns, element, view, sparse, from, count, repeats);
+        }
     }
     Ok(())
 }

@@ -311,7 +311,13 @@ fn compare(minibatch: &Minibatch, streams: &[StreamInfo], sequences: &[Vec<Store
             if matches!(stored.kind, Kind::Labels { .. }) && stream.storage() == Storage::Dense {
                 let entries = std::mem::take(&mut expected);
                 expected.resize(info.sample_size(), 0.0);
-                entries.chunks(2).for_each(|entry| expected[entry[0] as usize] = entry[1]);
+                for entry in entries.chunks(2) {
+                    let place = &mut expected[entry[0] as usize];
+                    *place = match info.element {
+                        ElementType::Float => f64::from(*place as f32 + entry[1] as f32),
+                        ElementType::Double => *place + entry[1],
+                    };
+                }
             }
             if info.element == ElementType::Float {
                 expected.iter_mut().for_each(|value| *value = f64::from(*value as f32));
