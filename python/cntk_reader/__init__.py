@@ -41,7 +41,8 @@ from ._library import ReaderError, ReaderValueError
 from ._library import path as library_path
 from ._library import version_text as _version_text
 from ._minibatch import GAP, RECORD, Minibatch, StreamInformation, StreamMinibatch
-from ._process import ERROR, INFO, WARNING, get_threads, set_log_callback, set_threads
+from ._process import ERROR, INFO, WARNING, TraceLevel, get_threads, set_log_callback, set_threads
+from ._recipe import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, MinibatchSource
 from ._speech import (
     HTKFeatureDeserializer,
@@ -65,6 +66,7 @@ __all__ = [
     "ComposableUserDeserializer",
     "Crop",
     "Deserializer",
+    "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
     "ERROR",
     "Epoch",
     "FULL_DATA_SWEEP",
@@ -104,6 +106,7 @@ __all__ = [
     "StreamDefs",
     "StreamInformation",
     "StreamMinibatch",
+    "TraceLevel",
     "Transform",
     "Transpose",
     "UserDeserializer",

@@ -16,6 +16,7 @@ from . import _arrow
 from ._explain import explained, resembles, unknown
 from ._keys import Keys, checked, is_text
 from ._minibatch import StreamInformation
+from ._rules import POSITIVE, TABLE, TEXT, Maybe, Whole, Within
 from ._types import Array, ColumnLike, CsrLike
 from ._user import ChunkValue, ComposableUserDeserializer, Csr, SequenceArray, SequenceList
 
@@ -28,9 +29,19 @@ _SMALL = {np.dtype(kind) for kind in (np.bool_, np.int8, np.uint8, np.int16, np.
 #: What :func:`from_arrays` takes by name besides arrays.
 _OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
 
+#: Samples of a sequence, and a number of a class, that the library can count.
+_MOST_LENGTH = 2**32 - 1
+_MOST_INDEX = 2**31 - 1
+
 Lengths = Union[Sequence[int], Array, None]
 
 
+#: Samples are looked at when all of them are known.
+_IN_SOURCE = Within("by ArrayDeserializer")
+_SIZE = Whole(1, 2**31 - 1)
+
+
+@explained("OneHot(ids, 1000)", ids=_IN_SOURCE, size=Maybe(_SIZE))
 class OneHot(NamedTuple):
     """Numbers that stand for one-hot vectors: see :func:`one_hot`.
 
@@ -46,6 +57,7 @@ class OneHot(NamedTuple):
 Samples = Union[ColumnLike, CsrLike, OneHot]
 
 
+@explained("one_hot(ids, 1000)", ids=_IN_SOURCE, size=Maybe(_SIZE))
 def one_hot(ids: ColumnLike, size: int | None = None) -> OneHot:
     """Numbers of words or classes, for :func:`from_arrays`: a sparse stream of one-hot vectors of this ``size``.
 
@@ -59,7 +71,8 @@ class _Column:
     """The samples of a stream, in consecutive pieces."""
 
     def __init__(self, pieces: list[npt.NDArray[Any]]) -> None:
-        self.pieces = pieces
+        # What is not aligned, such as a field of packed records, cannot be read in place.
+        self.pieces = [piece if piece.flags.aligned else piece.copy() for piece in pieces]
         self.firsts = np.cumsum([0, *(len(piece) for piece in pieces)])
         self.samples = int(self.firsts[-1])
 
@@ -80,7 +93,9 @@ class _Dense(_Column):
 
     def __init__(self, pieces: list[npt.NDArray[Any]]) -> None:
         super().__init__(pieces)
-        kind = pieces[0].dtype
+        kind = pieces[0].dtype.newbyteorder("=")
+        if 0 in pieces[0].shape[1:]:
+            raise ValueError(f"A sample has the shape {pieces[0].shape[1:]}, and so no value.")
         if kind not in (np.float32, np.float64) and kind not in _SMALL:
             raise TypeError(
                 f"Values of the type {kind} cannot be delivered: streams have float32 or float64. If they are numbers of words or "
@@ -118,6 +133,8 @@ class _Ids(_Column):
         if count > len(ones):
             self.filled = ones, offsets = np.ones(count, np.float32), np.arange(count + 1, dtype=np.int32)
         ids = self.cut(begin, end)
+        if ids.dtype.kind == "u" and ids.dtype.itemsize == 8 and len(ids) and int(ids.max()) > _MOST_INDEX:
+            raise ValueError(f"The number {int(ids.max())} is too large: the vectors have {self.shape[0]} values.")
         if ids.dtype not in (np.int32, np.int64):
             ids = ids.astype(np.int32 if ids.dtype.itemsize < 4 else np.int64)
         return Csr(ones[:count], ids, offsets[: count + 1], (count, self.shape[0]))
@@ -128,11 +145,20 @@ class _Sparse:
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
-        self.samples, size = matrix.shape
+        if len(matrix.shape) != 2:
+            raise ValueError(f"A CSR matrix has rows and columns, and this one has the shape {tuple(matrix.shape)}.")
+        self.samples, size = (int(number) for number in matrix.shape)
         self.shape = (size,)
         self.element = matrix.data.dtype
         if self.element not in (np.float32, np.float64):
             raise TypeError(f"Values of the type {self.element} cannot be delivered: pass matrix.astype('float32').")
+        for name in ("data", "indices", "indptr"):
+            part = getattr(matrix, name)
+            if not isinstance(part, np.ndarray) or part.ndim != 1 or np.ma.is_masked(part):
+                raise TypeError(f"'{name}' of the CSR matrix is not a plain array of one dimension.")
+            if name != "data" and part.dtype.kind not in "iu":
+                raise TypeError(f"'{name}' of the CSR matrix has values of the type {part.dtype}, not integers.")
+        _check_offsets(matrix.indptr, self.samples, min(len(matrix.indices), len(matrix.data)))
 
     def take(self, begin: int, end: int) -> Csr:
         """Samples ``begin`` to ``end`` as the library takes them."""
@@ -142,12 +168,61 @@ class _Sparse:
         return Csr(values, indices, offsets - offsets[0], (end - begin, self.shape[0]))
 
 
+def _check_offsets(indptr: npt.NDArray[Any], rows: int, entries: int) -> None:
+    """Refuses row offsets of a CSR matrix that are none."""
+    if len(indptr) != rows + 1:
+        raise ValueError(f"The CSR matrix has {rows} rows, but {len(indptr)} entries in indptr instead of one more.")
+    falls = indptr[1:] < indptr[:-1]
+    if falls.any():
+        row = int(falls.argmax())
+        raise ValueError(f"indptr of the CSR matrix falls from {indptr[row]} to {indptr[row + 1]} in row {row}.")
+    if int(indptr[0]) < 0 or int(indptr[-1]) > entries:
+        raise ValueError(
+            f"indptr of the CSR matrix goes from {indptr[0]} to {indptr[-1]}, but there are {entries} values and indices."
+        )
+
+
+def _plain(value: Any) -> npt.NDArray[Any]:
+    """A value as an array, which has nothing in it that gets lost so."""
+    if np.ma.is_masked(value):
+        masked = int(np.ma.getmaskarray(value).sum())
+        raise ValueError(f"{masked} values are masked: fill them, values.filled(0), or leave them out.")
+    try:
+        return np.asarray(value)
+    # Frameworks raise of everything that NumPy cannot see: tensors on other devices, with gradients, of other types.
+    except Exception as error:
+        raise TypeError(f"{type(value).__name__} cannot be read as an array: {error}") from None
+
+
+def _check_frame(value: Any, array: npt.NDArray[Any]) -> None:
+    """Refuses a column or table of pandas whose values change when they become an array, and missing values."""
+    kinds = list(value.dtypes) if hasattr(value, "columns") else []
+    is_pandas = hasattr(value, "iloc")
+    if not is_pandas and len(set(map(str, kinds))) > 1:
+        raise TypeError("The columns of the table have different types: cast them to one.")
+    for place, kind in enumerate(kinds if is_pandas else ()):
+        if not isinstance(kind, np.dtype):
+            raise TypeError(f"Column {place} has values of the type {kind}: pass each such column by itself.")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(
+            f"{int(np.isnan(array).sum())} values are missing (NaN): fill them, or leave them out. If they are meant, pass "
+            "values.to_numpy()."
+        )
+    if is_pandas and array.dtype.kind == "f" and len(set(kinds)) > 1:
+        for place, kind in enumerate(kinds):
+            column = value.iloc[:, place].to_numpy()
+            if kind.kind in "iu" and not np.array_equal(column, array[:, place].astype(kind)):
+                raise ValueError(
+                    f"Column {place} has integers that {array.dtype} cannot hold: pass columns of one type."
+                )
+
+
 def _columns(value: Any) -> _arrow.Column:
     """Pieces, lengths and categories of anything but sparse matrices."""
     dtype = getattr(value, "dtype", None)
     categories = getattr(dtype, "categories", None)
-    if categories is not None and hasattr(value, "cat"):
-        codes = value.cat.codes.to_numpy()
+    if categories is not None and (hasattr(value, "cat") or hasattr(value, "codes")):
+        codes = np.asarray(value.cat.codes if hasattr(value, "cat") else value.codes)
         if len(codes) and codes.min() < 0:
             raise ValueError(f"{int((codes < 0).sum())} values have no category: fill them, or leave them out.")
         return _arrow.Column([codes], None, len(categories))
@@ -157,12 +232,19 @@ def _columns(value: Any) -> _arrow.Column:
         and not hasattr(value, "dtypes")
     ):
         return _arrow.read(value)
+    if callable(getattr(value, "tocsr", None)):
+        raise TypeError(
+            f"A sparse matrix in the format '{getattr(value, 'format', '?')}' was given: pass matrix.tocsr(), in which a row is a "
+            "sample."
+        )
     if isinstance(value, (list, tuple)):
         raise TypeError(
             "A list was given for a stream. Join sequences to one array, and pass the number of samples of each: "
             "x=np.concatenate(sequences), lengths=[len(sequence) for sequence in sequences]."
         )
-    array = np.asarray(value)
+    array = _plain(value)
+    if hasattr(value, "iloc") or hasattr(value, "dtypes"):
+        _check_frame(value, array)
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise TypeError(
             f"{type(value).__name__} with values of the type {array.dtype} cannot be read as an array of samples."
@@ -187,7 +269,7 @@ def _lengths(
 ) -> npt.NDArray[np.int64] | None:
     """The lengths of a stream's sequences, from the lengths that it has and those that were given; None: all are 1."""
     if given is not None:
-        wanted = np.asarray(given)
+        wanted = _plain(given)
         if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
             raise ValueError(f"Lengths are a list of integers, not {wanted.dtype} of {wanted.ndim} dimensions.")
         wanted = wanted.astype(np.int64)
@@ -208,11 +290,21 @@ def _lengths(
 
 
 def _check_positive(lengths: npt.NDArray[np.int64]) -> None:
+    if len(lengths) and lengths.max() > _MOST_LENGTH:
+        raise ValueError(f"A sequence has the length {lengths.max()}: at most {_MOST_LENGTH} samples.")
     if len(lengths) and lengths.min() < 1:
         place = int(np.argmax(lengths < 1))
         raise ValueError(f"Sequence {place} has the length {lengths[place]}: a sequence has at least one sample.")
 
 
+@explained(
+    "ArrayDeserializer({'x': values})",
+    arrays=TABLE,
+    lengths=_IN_SOURCE,
+    keys=_IN_SOURCE,
+    minibatch_stream=Maybe(TEXT),
+    chunk_size=Maybe(POSITIVE),
+)
 class ArrayDeserializer(ComposableUserDeserializer):
     """Arrays in memory as a deserializer: see :func:`from_arrays`, whose ``arrays`` are a mapping here."""
 
@@ -287,8 +379,6 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     def _chunks(self, chunk_size: int | None) -> npt.NDArray[np.int64]:
         """The sequences at which chunks begin, and the end of the last one."""
-        if chunk_size is not None and chunk_size <= 0:
-            raise ValueError(f"Chunks of {chunk_size} samples were asked for: at least 1.")
         ends = np.arange(1, self._count + 1) if self._lengths is None else np.cumsum(self._lengths, dtype=np.int64)
         size = -(-int(ends[-1]) // CHUNKS) if chunk_size is None else chunk_size
         bounds = np.searchsorted(ends, np.arange(0, int(ends[-1]), size), "right")
@@ -342,7 +432,13 @@ def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return offsets
 
 
-@explained("from_arrays(words=words, labels=labels, lengths=lengths)")
+@explained(
+    "from_arrays(words=words, labels=labels, lengths=lengths)",
+    lengths=_IN_SOURCE,
+    keys=_IN_SOURCE,
+    minibatch_stream=Maybe(TEXT),
+    chunk_size=Maybe(POSITIVE),
+)
 def from_arrays(
     *,
     lengths: Lengths | Mapping[str, Lengths] = None,

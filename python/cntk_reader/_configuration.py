@@ -5,13 +5,27 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Union, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Protocol, Union, cast, runtime_checkable
 from urllib.parse import quote
 
 import numpy as np
 
 from ._explain import explained
+from ._rules import (
+    ERRORS,
+    FLAG,
+    PATH,
+    PATHS,
+    POSITIVE,
+    TABLE,
+    TEXT,
+    WHOLE,
+    Items,
+    Maybe,
+    Rule,
+    Shape,
+)
 
 if TYPE_CHECKING:
     from ._transform import Transform
@@ -39,7 +53,50 @@ AnyTransform = Union[HasSection, "Transform", Mapping[str, Value]]
 _STREAMS = "StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))"
 
 
-@explained(_STREAMS)
+def _are_streams(name: str, value: object) -> object:
+    return check_streams(cast("Mapping[str, StreamDef]", value))
+
+
+def _is_field(name: str, value: object) -> object:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(
+            f"The first argument of StreamDef, {name}, is the stream's name in the file, and {value!r} is no name."
+        )
+    return None if value is None else TEXT(name, value)
+
+
+def _are_transforms(name: str, value: object) -> object:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(
+            f"{name} has to be a list of transforms, and {value!r} is none. For example: [Scale(224, 224, 3)]"
+        )
+    for place, one in enumerate(value):
+        is_transform = isinstance(one, (HasSection, Mapping)) or hasattr(one, "apply")
+        if not is_transform or isinstance(one, type):
+            raise TypeError(f"{name}[{place}] is {one!r}, which is no transform. For example: [Scale(224, 224, 3)]")
+    return value
+
+
+#: Streams by name, and transforms of images.
+STREAMS: Rule = _are_streams
+TRANSFORMS: Rule = _are_transforms
+_FLAG_OR_NONE = Maybe(FLAG)
+
+
+@explained(
+    _STREAMS,
+    field=_is_field,
+    shape=Maybe(Shape()),
+    is_sparse=FLAG,
+    defines_mb_size=FLAG,
+    context=Maybe(Items(WHOLE, 2)),
+    scp=Maybe(PATHS),
+    mlf=Maybe(PATHS),
+    ark=Maybe(PATH),
+    broadcast=_FLAG_OR_NONE,
+    max_sequence_length=Maybe(POSITIVE),
+    transforms=Maybe(TRANSFORMS),
+)
 @dataclass(frozen=True)
 class StreamDef:
     """A stream of a file: its name in the file, and the shape of its samples.
@@ -65,22 +122,9 @@ class StreamDef:
     scp: Paths | None = None
     mlf: Paths | None = None
     ark: Path | None = None
-    broadcast: bool = False
+    broadcast: bool | None = False
     max_sequence_length: int | None = None
     transforms: Sequence[AnyTransform] | None = None
-
-    def __post_init__(self) -> None:
-        shape = self.shape if isinstance(self.shape, tuple) else () if self.shape is None else (self.shape,)
-        if any(isinstance(size, (bool, float)) or not hasattr(size, "__index__") for size in shape):
-            raise TypeError(
-                f"A shape is a number of values or a tuple of numbers, and {self.shape!r} is neither. For example: "
-                "StreamDef(shape=64), StreamDef(shape=(28, 28))"
-            )
-        if self.field is not None and not isinstance(self.field, str):
-            raise TypeError(
-                f"The first argument of StreamDef is the stream's name in the file, and {self.field!r} is no name. For "
-                "example: StreamDef(shape=64), StreamDef('x', 64)"
-            )
 
     @property
     def size(self) -> int:
@@ -92,6 +136,20 @@ class StreamDef:
         for dimension in shape:
             size *= operator.index(dimension)
         return size
+
+
+def check_uses(kind: str, streams: Mapping[str, StreamDef], *used: str) -> None:
+    """Refuses what is said of streams and has no effect in a deserializer of this ``kind``."""
+    for name, stream in streams.items():
+        for one in fields(StreamDef):
+            value = getattr(stream, one.name)
+            # CNTK's own default of the longest sequence, and its None for False.
+            is_default = value is None or value == one.default or (one.name, value) == ("max_sequence_length", 65535)
+            if one.name not in used and not is_default:
+                raise ValueError(
+                    f"{kind} knows nothing of '{one.name}', which the stream {name!r} has: {one.name}={value!r}. What it knows of a "
+                    f"stream: {', '.join(used) or 'its name'}."
+                )
 
 
 @explained(_STREAMS)
@@ -106,13 +164,23 @@ def check_streams(streams: Mapping[str, StreamDef]) -> Mapping[str, StreamDef]:
     """The streams, if they are streams by name."""
     if not isinstance(streams, Mapping):
         raise TypeError(f"Streams are given by name, and {streams!r} has no names. For example: {_STREAMS}")
+    seen: dict[str, str] = {}
     for name, stream in streams.items():
+        if not isinstance(name, str):
+            raise TypeError(f"Streams are given by name, and {name!r} is none. For example: {_STREAMS}")
+        earlier = seen.setdefault(name.lower(), name)
+        if earlier != name:
+            raise ValueError(
+                f"The streams {earlier!r} and {name!r} differ in upper and lower case alone, and are one in configurations: rename one."
+            )
         if not isinstance(stream, StreamDef):
             raise TypeError(f"The stream {name!r} is {stream!r}, not a StreamDef. For example: {_STREAMS}")
     return streams
 
 
-@explained('Deserializer("ImageDeserializer", "ImageReader", {"file": "images.map"})')
+@explained(
+    'Deserializer("ImageDeserializer", "ImageReader", {"file": "images.map"})', type=TEXT, module=TEXT, options=TABLE
+)
 @dataclass(frozen=True)
 class Deserializer:
     """An element of ``deserializers`` with any keys, for deserializers that have no class here.
@@ -188,7 +256,18 @@ def _file(files: Paths) -> PathOrPattern | list[PathOrPattern]:
     return [PathOrPattern(os.fspath(path)) for path in files]
 
 
-@explained(f'CTFDeserializer("train.ctf", {_STREAMS})')
+@explained(
+    f'CTFDeserializer("train.ctf", {_STREAMS})',
+    filename=PATHS,
+    streams=STREAMS,
+    max_errors=ERRORS,
+    chunk_size_in_bytes=Maybe(POSITIVE),
+    skip_sequence_ids=FLAG,
+    cache_index=FLAG,
+    keep_data_in_memory=FLAG,
+    strict_sequences=FLAG,
+    shared_ids=FLAG,
+)
 @dataclass(frozen=True)
 class CTFDeserializer:
     """One or several files in CNTK's text format: a path, a pattern, ``"train-*.ctf"``, or a list of both.
@@ -217,7 +296,7 @@ class CTFDeserializer:
     shared_ids: bool = False
 
     def __post_init__(self) -> None:
-        check_streams(self.streams)
+        check_uses("CTFDeserializer", self.streams, "field", "shape", "is_sparse", "defines_mb_size", "transforms")
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -252,13 +331,20 @@ class CTFDeserializer:
         return section
 
 
-@explained('CBFDeserializer("train.cbf")')
+@explained(
+    'CBFDeserializer("train.cbf")',
+    filename=PATHS,
+    streams=STREAMS,
+    keep_data_in_memory=FLAG,
+    shared_ids=FLAG,
+)
 @dataclass(frozen=True)
 class CBFDeserializer:
     """One or several files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of both.
 
-    ``streams`` renames: ``{"features": StreamDef("name in the file")}``. Shapes and storage are those of the file, and
-    ``defines_mb_size`` has no effect, as in CNTK 2.7: a sequence counts as long as its longest stream.
+    ``streams`` renames: ``{"features": StreamDef("name in the file")}``; others of the file are read as well, and a stream that the
+    file does not have is an error. Shapes and storage are those of the file. ``defines_mb_size`` has no effect, as in CNTK 2.7: a
+    sequence counts as long as its longest stream.
 
     * ``filename``: the path, pattern or list
     * ``keep_data_in_memory``: chunks stay in memory once they are loaded
@@ -271,7 +357,7 @@ class CBFDeserializer:
     shared_ids: bool = False
 
     def __post_init__(self) -> None:
-        check_streams(self.streams)
+        check_uses("CBFDeserializer", self.streams, "field", "shape", "is_sparse", "defines_mb_size")
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -280,7 +366,7 @@ class CBFDeserializer:
             "module": "CNTKBinaryReader",
             "file": _file(self.filename),
         }
-        renamed: Section = {name: {"alias": stream.field} for name, stream in self.streams.items() if stream.field}
+        renamed: Section = {name: {"alias": stream.field or name} for name, stream in self.streams.items()}
         if renamed:
             section["input"] = renamed
         if self.keep_data_in_memory:

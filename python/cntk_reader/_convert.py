@@ -8,6 +8,8 @@ from ctypes import byref
 from typing import Any, Optional, Union
 
 from . import _library as lib
+from ._explain import explained
+from ._rules import FLAG, FUNCTION, PATH, TEXT, Maybe
 
 _run = lib.checked("conversion_run")
 
@@ -61,6 +63,13 @@ def convert(
         raise
 
 
+@explained(
+    'htk_to_kaldi("train.scp", "train.ark")',
+    input=PATH,
+    output=PATH,
+    script=Maybe(PATH),
+    progress=Maybe(FUNCTION),
+)
 def htk_to_kaldi(input: Path, output: Path, script: Path | None = None, progress: Progress = None) -> None:
     """Converts HTK features, named by the script ``input``, to a Kaldi archive of float matrices.
 
@@ -71,21 +80,48 @@ def htk_to_kaldi(input: Path, output: Path, script: Path | None = None, progress
     convert(_HTK_TO_KALDI, input, output, progress, script=script)
 
 
+@explained(
+    'kaldi_to_htk("train.ark", "train.htk", "train.scp")',
+    input=PATH,
+    output=PATH,
+    script=PATH,
+    progress=Maybe(FUNCTION),
+)
 def kaldi_to_htk(input: Path, output: Path, script: Path, progress: Progress = None) -> None:
     """Converts features of a Kaldi script (``.scp``) or archive to one HTK archive, and to the ``script`` of its ranges."""
     convert(_KALDI_TO_HTK, input, output, progress, script=script)
 
 
+@explained(
+    'htk_to_numpy("train.scp", "train.npz")',
+    input=PATH,
+    output=PATH,
+    progress=Maybe(FUNCTION),
+)
 def htk_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
     """Converts HTK features to a NumPy archive: ``numpy.load(output)[key]`` is a float32 array of frames times values."""
     convert(_HTK_TO_NUMPY, input, output, progress)
 
 
+@explained(
+    'kaldi_to_numpy("train.ark", "train.npz")',
+    input=PATH,
+    output=PATH,
+    progress=Maybe(FUNCTION),
+)
 def kaldi_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
     """Converts features of a Kaldi script or archive to a NumPy archive, as :func:`htk_to_numpy` writes it."""
     convert(_KALDI_TO_NUMPY, input, output, progress)
 
 
+@explained(
+    'mlf_to_kaldi("train.mlf", "train.ark")',
+    input=PATH,
+    output=PATH,
+    states=Maybe(PATH),
+    script=Maybe(PATH),
+    progress=Maybe(FUNCTION),
+)
 def mlf_to_kaldi(
     input: Path,
     output: Path,
@@ -97,11 +133,27 @@ def mlf_to_kaldi(
     convert(_MLF_TO_KALDI, input, output, progress, states=states, script=script)
 
 
+@explained(
+    'kaldi_to_mlf("train.ark", "train.mlf")',
+    input=PATH,
+    output=PATH,
+    states=Maybe(PATH),
+    progress=Maybe(FUNCTION),
+)
 def kaldi_to_mlf(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
     """Converts int32 vectors of a Kaldi script or archive to a label file, with names of ``states`` if they are given."""
     convert(_KALDI_TO_MLF, input, output, progress, states=states)
 
 
+@explained(
+    'mlf_to_text("train.mlf", "train.ctf", "labels")',
+    input=PATH,
+    output=PATH,
+    stream=TEXT,
+    states=Maybe(PATH),
+    number_ids=FLAG,
+    progress=Maybe(FUNCTION),
+)
 def mlf_to_text(
     input: Path,
     output: Path,
@@ -117,11 +169,26 @@ def mlf_to_text(
     convert(_MLF_TO_TEXT, input, output, progress, stream, states=states, number_ids=number_ids)
 
 
+@explained(
+    'text_to_mlf("train.ctf", "train.mlf", "labels")',
+    input=PATH,
+    output=PATH,
+    stream=TEXT,
+    states=Maybe(PATH),
+    progress=Maybe(FUNCTION),
+)
 def text_to_mlf(input: Path, output: Path, stream: str, states: Path | None = None, progress: Progress = None) -> None:
     """Converts the one-hot ``stream`` of a text file (CTF) to a label file. Ids become keys."""
     convert(_TEXT_TO_MLF, input, output, progress, stream, states=states)
 
 
+@explained(
+    'mlf_to_numpy("train.mlf", "train.npz")',
+    input=PATH,
+    output=PATH,
+    states=Maybe(PATH),
+    progress=Maybe(FUNCTION),
+)
 def mlf_to_numpy(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
     """Converts a label file to a NumPy archive: ``numpy.load(output)[key]`` is an int32 array, a class for each frame."""
     convert(_MLF_TO_NUMPY, input, output, progress, states=states)

@@ -1,13 +1,19 @@
-"""Errors about wrong arguments, which list what exists and show a right call."""
+"""Errors about wrong arguments, which list what exists and show a right call, and the rules of arguments at work."""
 
 from __future__ import annotations
 
 import difflib
 import functools
 import inspect
-import operator
-from collections.abc import Callable, Iterable
-from typing import SupportsIndex, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar, cast
+
+from ._rules import Rule, whole
+
+__all__ = ["RULES", "Text", "declares", "explained", "resembles", "unknown", "whole"]
+
+#: The attribute in which a checked callable has its rules.
+RULES = "__cntk_reader_rules__"
 
 Explained = TypeVar("Explained", bound=Callable[..., object])
 
@@ -41,16 +47,29 @@ def unknown(what: str, name: object, known: Iterable[str]) -> str:
     return f"There is no {what} {name!r}.{question} There are: {', '.join(names) or 'none'}."
 
 
-def explained(example: str) -> Callable[[Explained], Explained]:
-    """Has a class or a function explain calls with unknown or missing arguments, by a list of what exists and a right call."""
+def _apply(rules: Mapping[str, Rule], defaults: Mapping[str, object], arguments: dict[str, object]) -> None:
+    """Applies rules to arguments in place. A default is right by definition."""
+    for name, value in arguments.items():
+        rule = rules.get(name)
+        if rule is not None and not (name in defaults and value is defaults[name]):
+            arguments[name] = rule(name, value)
+
+
+def explained(example: str, **rules: Rule) -> Callable[[Explained], Explained]:
+    """Has a class or a function explain calls with unknown or missing arguments, by a list of what exists and a right call, and
+    check each argument by its rule. Every parameter needs a rule."""
 
     def decorate(what: Explained) -> Explained:
         is_class = isinstance(what, type)
-        original = cast("Callable[..., object]", what.__init__ if is_class else what)
+        # A named tuple has its arguments in `__new__`.
+        method = "__new__" if is_class and issubclass(what, tuple) else "__init__"
+        original = cast("Callable[..., object]", getattr(what, method) if is_class else what)
         name = what.__name__ if is_class else what.__qualname__.replace(".__init__", "")
         signature = inspect.signature(original)
-        known = [one for one in signature.parameters if one != "self"]
+        known = _known(signature)
+        _check_rules(name, signature, rules)
         takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+        defaults = {one.name: one.default for one in signature.parameters.values() if one.default is not one.empty}
 
         @functools.wraps(original)
         def checked(*arguments: object, **options: object) -> object:
@@ -58,14 +77,20 @@ def explained(example: str) -> Callable[[Explained], Explained]:
                 if option not in known:
                     raise TypeError(f"{unknown(f'option of {name}', option, known)} For example: {example}")
             try:
-                signature.bind(*arguments, **options)
+                bound = signature.bind(*arguments, **options)
             except TypeError as error:
                 raise TypeError(f"{name}: {error}. For example: {example}") from None
-            return original(*arguments, **options)
+            try:
+                _apply(rules, defaults, bound.arguments)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"{name}: {error} For example: {example}") from None
+            return original(*bound.args, **bound.kwargs)
 
+        setattr(checked, RULES, rules)
         made: Explained = what
         if is_class:
-            setattr(made, "__init__", checked)  # noqa: B010 - a class is not known to be one
+            setattr(made, method, checked)
         else:
             made = cast("Explained", checked)
         return made
@@ -73,16 +98,23 @@ def explained(example: str) -> Callable[[Explained], Explained]:
     return decorate
 
 
-def whole(what: str, value: object, least: int = 0, most: int = 2**64 - 1) -> int:
-    """A whole number, of Python or NumPy, from ``least`` to ``most``; else an error about ``what``.
+def declares(**rules: Rule) -> Callable[[Explained], Explained]:
+    """Declares the rules of a function that applies them by itself, because calling it has to be cheap. Every parameter needs one."""
 
-    ctypes would cut off what an argument has no room for, without a word.
-    """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} has to be a whole number, and {value!r} is none.")
-    number = operator.index(cast("SupportsIndex", value))
-    if number < least:
-        raise ValueError(f"{what} has to be at least {least}, and is {number}.")
-    if number > most:
-        raise ValueError(f"{what} has to be at most {most}, and is {number}.")
-    return number
+    def decorate(what: Explained) -> Explained:
+        _check_rules(what.__qualname__, inspect.signature(what), rules)
+        setattr(what, RULES, rules)
+        return what
+
+    return decorate
+
+
+def _known(signature: inspect.Signature) -> list[str]:
+    return [one for one in signature.parameters if one not in ("self", "cls", "_cls")]
+
+
+def _check_rules(name: str, signature: inspect.Signature, rules: Mapping[str, Rule]) -> None:
+    kinds = inspect.Parameter
+    named = [one for one in _known(signature) if signature.parameters[one].kind is not kinds.VAR_KEYWORD]
+    if set(named) != set(rules):
+        raise AssertionError(f"{name} has the parameters {named}, and rules for {list(rules)}.")

@@ -16,7 +16,8 @@ from typing import Any
 from . import _library as lib
 from ._callbacks import callback, report
 from ._convert import Path, Progress, convert
-from ._explain import whole
+from ._explain import explained, whole
+from ._rules import FUNCTION, PATH, TEXT, Maybe, Whole, Within
 from ._types import FsspecLike
 
 _mount = lib.checked("file_system_mount")
@@ -180,6 +181,7 @@ def is_mounted() -> bool:
     return bool(_mounted)
 
 
+@explained('mount("s3", fsspec.filesystem("s3"))', scheme=TEXT, file_system=Within("in mount itself"))
 def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
     """Has ``file_system`` open all data files whose paths begin with ``scheme://``, from now on, in the whole process.
 
@@ -202,18 +204,20 @@ def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
         raise
 
 
+@explained('unmount("s3")', scheme=TEXT)
 def unmount(scheme: str) -> None:
     """Ends what :func:`mount` began. Files that are open stay usable."""
     encoded = scheme.encode()
     _mount(encoded, len(encoded), None)
 
 
+@explained(
+    'compress("train.ctf", "train.ctf.zst")', input=PATH, output=PATH, progress=Maybe(FUNCTION), level=Whole(1, 22)
+)
 def compress(input: Path, output: Path, progress: Progress = None, level: int = 9) -> None:
     """Compresses any file by zstd, in frames that are unpacked one by one.
 
     A reader reads ``output`` like the plain file if its name ends in ".zst". ``progress`` gets frames in place of sequences.
     ``level`` is zstd's, from 1, the fastest, to 22, the smallest.
     """
-    if not 1 <= level <= 22:
-        raise ValueError(f"zstd has no level {level} of compression: levels go from 1 to 22")
     convert(_TO_ZSTD, input, output, progress, compression_level=level)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from ctypes import byref, c_size_t
 from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
-from ._explain import whole
 from ._memory import Owner, view
+from ._rules import real, whole
 from ._types import Floats, FloatType
 
 _pad = lib.checked("minibatch_stream_pad")
 _pack = lib.checked("minibatch_stream_pack")
 _pad_indices = lib.checked("minibatch_stream_pad_indices")
 _pack_indices = lib.checked("minibatch_stream_pack_indices")
+_canonical = lib.checked("minibatch_stream_canonical")
 
 #: Values that the library makes of sparse samples at most.
 _MOST_DENSIFIED = 2**31
@@ -74,7 +76,8 @@ class PackedIndices(NamedTuple):
 class Sparse(NamedTuple):
     """A CSR matrix with one row for each column of the layout: row r has the values from ``indptr[r]`` to ``indptr[r + 1]``.
 
-    Rows of gaps are empty. Indices are in the data's order: they may be unsorted and repeat; values with equal indices add up.
+    Rows of gaps are empty. Indices are in the data's order: they may be unsorted and repeat; values with equal indices add up. Those of
+    :meth:`StreamMinibatch.canonical` ascend in each row, and none is there twice.
 
     * ``data``: (stored values,)
     * ``indices``: (stored values,), int32: the place of each value in its sample
@@ -90,10 +93,19 @@ class Sparse(NamedTuple):
 
 def _number(value: object) -> float:
     """What is put after sequences."""
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise TypeError(f"What is put after sequences has to be a number, and {value!r} is none.") from None
+    if isinstance(value, (float, np.floating)):
+        return float(value)  # NaN marks places well.
+    return real("What is put after sequences", value)
+
+
+def _is_canonical(indices: npt.NDArray[np.int32], indptr: npt.NDArray[np.int32]) -> bool:
+    """Whether the indices of each row ascend, each once."""
+    if len(indices) < 2:
+        return True
+    ascends = indices[1:] > indices[:-1]
+    first = indptr[(indptr > 0) & (indptr < len(indices))]
+    ascends[first - 1] = True
+    return bool(ascends.all())
 
 
 class Forms:
@@ -142,6 +154,13 @@ class Forms:
         longest: int = self.part.longest
         return sequences, longest if length is None else whole("The length", length)
 
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """See :meth:`StreamMinibatch.padded_mask`."""
+        offsets = np.empty(self.part.sequences + 1, np.int32)
+        if self.part.sequences:
+            _pack(self.owner.handle, self.number, None, 0, offsets.ctypes.data, offsets.size)
+        return np.arange(self.part.longest) < np.diff(offsets)[:, np.newaxis]
+
     def packed(self) -> Packed:
         """See :meth:`StreamMinibatch.packed`."""
         part = self.part
@@ -164,6 +183,20 @@ class Forms:
         places = values.ctypes.data, values.size, offsets.ctypes.data, offsets.size
         _pack_indices(self.owner.handle, self.number, *places)
         return PackedIndices(values, offsets, part.longest)
+
+    def canonical(self, sparse: Sparse) -> Sparse:
+        """See :meth:`StreamMinibatch.canonical`; ``sparse`` has the values in the data's order."""
+        data, indices, indptr, shape = sparse
+        if _is_canonical(indices, indptr):
+            return sparse
+        values, places = cast(Floats, np.empty(len(data), self.dtype)), np.empty(len(data), np.int32)
+        offsets, count = np.empty(len(indptr), np.int32), c_size_t()
+        rows = offsets.ctypes.data, offsets.size
+        _canonical(
+            self.owner.handle, self.number, values.ctypes.data, places.ctypes.data, len(data), *rows, byref(count)
+        )
+        # Not views: what was added up leaves room at the end that a view would keep.
+        return Sparse(values[: count.value].copy(), places[: count.value].copy(), offsets, shape)
 
     def _values(self, shape: tuple[int, ...]) -> Floats:
         """The first values of the minibatch where they lie."""

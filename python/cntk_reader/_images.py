@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Union
 
-from ._configuration import Path, Section, StreamDef, check_streams, exact_path, transform_sections
+from ._configuration import (
+    STREAMS,
+    Path,
+    Section,
+    StreamDef,
+    check_streams,
+    exact_path,
+    transform_sections,
+)
 from ._explain import explained
+from ._rules import FLAG, PATH, POSITIVE, SEED, SMALL, Either, Items, Maybe, Real, Rule, Text, Whole
 from ._transform import Transform
 
 Range = Union[float, tuple[float, float]]
+
+_RATIO = Real(0)
+
+
+def _is_range(name: str, value: object) -> object:
+    made = Either((_RATIO, Items(_RATIO, 2)))(name, value)
+    if isinstance(made, tuple) and made[0] > made[1]:
+        raise ValueError(f"{name} is the least and the greatest ratio, and {made[0]} is above {made[1]}.")
+    return made
+
+
+_RANGE: Rule = _is_range
+_SHARE = Real(0, 1)
 
 _MODULE = "ImageReader"
 #: Number of classes where nobody asked for labels: any class of a map file is below it.
@@ -29,7 +50,17 @@ def _section(kind: str, **keys: object) -> Section:
     return {"type": kind, **{key: value for key, value in keys.items() if value is not None}}
 
 
-@explained('Crop("RandomSide", side_ratio=(0.8, 1.0), jitter=True)')
+@explained(
+    'Crop("RandomSide", side_ratio=(0.8, 1.0), jitter=True)',
+    kind=Text(("Center", "RandomSide", "RandomArea", "MultiView10")),
+    size=Maybe(Items(SMALL, 2)),
+    side_ratio=Maybe(_RANGE),
+    area_ratio=Maybe(_RANGE),
+    aspect_ratio=Maybe(_RANGE),
+    jitter=FLAG,
+    flip=Maybe(FLAG),
+    seed=Maybe(SEED),
+)
 @dataclass(frozen=True)
 class Crop:
     """Cuts a part out of images, whose size is either given or a share of the image's; without either, the whole image.
@@ -69,7 +100,15 @@ class Crop:
         )
 
 
-@explained("Scale(224, 224, 3)")
+@explained(
+    "Scale(224, 224, 3)",
+    width=SMALL,
+    height=SMALL,
+    channels=SMALL,
+    interpolation=Text(("nearest", "linear", "cubic", "lanczos")),
+    mode=Text(("fill", "crop", "pad")),
+    pad_value=Whole(-1, 255),
+)
 @dataclass(frozen=True)
 class Scale:
     """Gives images a size. ``channels`` is the number that they have.
@@ -101,6 +140,7 @@ class Scale:
         )
 
 
+@explained('Mean("mean.xml")', filename=PATH)
 @dataclass(frozen=True)
 class Mean:
     """Subtracts a mean image, from a file in OpenCV's XML or YAML.
@@ -115,7 +155,7 @@ class Mean:
         return _section("Mean", meanFile=exact_path(self.filename))
 
 
-@explained("Color(brightness=0.2)")
+@explained("Color(brightness=0.2)", brightness=_SHARE, contrast=_SHARE, saturation=_SHARE, seed=Maybe(SEED))
 @dataclass(frozen=True)
 class Color:
     """Changes colors at random. Each radius is from 0, which changes nothing, to 1.
@@ -142,6 +182,7 @@ class Color:
         )
 
 
+@explained('Intensity(0.1, "intensity.xml")', std_dev=_RATIO, filename=PATH, seed=Maybe(SEED))
 @dataclass(frozen=True)
 class Intensity:
     """Changes the intensity at random, along the principal components of colors, from a file with EigVal and EigVec.
@@ -162,6 +203,7 @@ class Intensity:
         )
 
 
+@explained("Transpose()")
 @dataclass(frozen=True)
 class Transpose:
     """Makes planes of images: arrays of channel, row, column instead of row, column, channel. Only a Cast may follow."""
@@ -171,6 +213,7 @@ class Transpose:
         return _section("Transpose")
 
 
+@explained("Cast()")
 @dataclass(frozen=True)
 class Cast:
     """Makes numbers of an image's bytes. It is always the last transform, whether it is given or not."""
@@ -211,6 +254,10 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
             # CNTK's words.
             message = f"{kind}: invalid field name '{stream.field}', allowed are 'image' and 'label'"
             raise ValueError(message)
+        if stream.field in found:
+            raise ValueError(
+                f"{kind}: the field '{stream.field}' is in two streams, '{name}' is one of them: a deserializer has one."
+            )
         found.add(stream.field)
     if "label" not in found:
         streams[f"_ignore_labels_{uuid.uuid4()}"] = {"labelDim": _ANY_CLASS}
@@ -228,7 +275,14 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
 
 @explained(
     'ImageDeserializer("images.map", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)]), '
-    'labels=StreamDef("label", 1000)))'
+    'labels=StreamDef("label", 1000)))',
+    filename=PATH,
+    streams=STREAMS,
+    grayscale=FLAG,
+    multi_view_crop=FLAG,
+    max_pixels=Maybe(POSITIVE),
+    reproducible_transforms=FLAG,
+    transpose=FLAG,
 )
 @dataclass(frozen=True)
 class ImageDeserializer:
@@ -259,7 +313,15 @@ class ImageDeserializer:
 
 
 @explained(
-    'Base64ImageDeserializer("images.txt", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)])))'
+    'Base64ImageDeserializer("images.txt", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)])))',
+    filename=PATH,
+    streams=STREAMS,
+    grayscale=FLAG,
+    multi_view_crop=FLAG,
+    max_pixels=Maybe(POSITIVE),
+    reproducible_transforms=FLAG,
+    transpose=FLAG,
+    cache_index=FLAG,
 )
 @dataclass(frozen=True)
 class Base64ImageDeserializer:

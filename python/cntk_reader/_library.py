@@ -481,6 +481,10 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "minibatch_stream_pack": [_HANDLE, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t],
     "minibatch_stream_pad_indices": [_HANDLE, c_size_t, c_size_t, c_int32, c_void_p, c_size_t, c_void_p, c_size_t],
     "minibatch_stream_pack_indices": [_HANDLE, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t],
+    "minibatch_stream_canonical": [
+        *[_HANDLE, c_size_t, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t],
+        POINTER(c_size_t),
+    ],
     "minibatch_get_key_text": [_HANDLE, c_size_t, c_char_p, c_size_t, POINTER(c_size_t)],
     "state_get": [_HANDLE, POINTER(StateEntry), c_size_t, POINTER(c_size_t)],
     "state_set": [_HANDLE, POINTER(StateEntry), c_size_t],

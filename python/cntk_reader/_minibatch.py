@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
-from ._explain import Text, unknown
+from ._cntk_names import MinibatchNames, StreamNames
+from ._explain import Text, declares, explained, unknown, whole
 from ._forms import Forms, Packed, PackedIndices, Padded, PaddedIndices, Sparse
 from ._memory import Owner, view
+from ._rules import FLAG, TEXT, WHOLE, Maybe, Real, Whole, Within
 from ._types import Array, Floats, FloatType
 
 if TYPE_CHECKING:
@@ -52,8 +54,35 @@ RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", 
 GAP = lib.GAP
 
 
+def _is_dtype(name: str, value: object) -> object:
+    try:
+        dtype = np.dtype(cast("npt.DTypeLike", value))
+    except TypeError:
+        dtype = None
+    # A type of NumPy is equal to None, which stands for float64 there.
+    if value is None or dtype is None or dtype not in (_FLOAT, _DOUBLE):
+        raise ValueError(f"{name} has to be float32 or float64, and is {value!r}.")
+    return value
+
+
+def _is_sample_shape(name: str, value: object) -> object:
+    sizes = value if isinstance(value, (tuple, list)) else (value,)
+    # Sizes that are impossible are an error where the source is made.
+    return tuple(whole(name, size, -(2**200), 2**200) for size in sizes)
+
+
+@explained(
+    "StreamInformation('features', 0, 'dense', np.float32, (3,))",
+    name=TEXT,
+    stream_id=WHOLE,
+    storage_format=TEXT,
+    dtype=_is_dtype,
+    shape=_is_sample_shape,
+    defines_mb_size=FLAG,
+    is_binary=FLAG,
+)
 @dataclass(frozen=True)
-class StreamInformation:
+class StreamInformation(StreamNames):
     """Describes a stream of a user's deserializer or of a source.
 
     ``shape`` is that of one sample in NumPy's order, the last axis varying fastest; ``()`` is a scalar. ``is_binary``: samples are
@@ -102,7 +131,14 @@ def _to_jax(array: Array) -> jax.Array:
     return numpy.asarray(array)
 
 
-class StreamMinibatch:
+#: Why a minibatch does not go to another process.
+_NOT_PICKLED = (
+    "A minibatch cannot be pickled, nor sent to another process: it lies in the library's memory. Send what is made of it, "
+    "such as stream.to_torch() or stream.asarray()."
+)
+
+
+class StreamMinibatch(MinibatchNames):
     """One stream's part of a minibatch.
 
     It has ``steps`` times ``lanes`` columns, each one sample; step t of lane s is column ``t * lanes + s``. Sequences lie
@@ -117,10 +153,17 @@ class StreamMinibatch:
     this minibatch has.
     """
 
-    def __init__(self, owner: Owner, info: StreamInformation, part: lib.StreamMinibatch) -> None:
+    def __init__(
+        self, owner: Owner, info: StreamInformation, part: lib.StreamMinibatch, end_of_sweep: bool = False
+    ) -> None:
         self._owner = owner
+        #: Whether a sweep ends with the minibatch.
+        self.end_of_sweep = end_of_sweep
         self._part = part
         self.info = info
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(_NOT_PICKLED)
 
     @property
     def steps(self) -> int:
@@ -196,7 +239,8 @@ class StreamMinibatch:
 
     @property
     def csr(self) -> csr_matrix:
-        """Sparse data as SciPy's ``csr_matrix``, over the minibatch's own arrays: see :class:`Sparse`.
+        """Sparse data as SciPy's ``csr_matrix``, over the minibatch's own arrays: see :class:`Sparse`, and for another order
+        :meth:`canonical`.
 
         ``csr.T`` is CNTK's CSC matrix, without copies too.
         """
@@ -215,17 +259,24 @@ class StreamMinibatch:
         data, indices, indptr, shape = self.sparse
         return csr_array((data, indices, indptr), shape=shape, copy=False)
 
+    def canonical(self) -> Sparse:
+        """Sparse data as :attr:`sparse` has them, with ascending indices in each row, each once: for libraries that search indices.
+
+        Values of an index that a sample has more than once add up. Views where the data are so already, else copies.
+        """
+        return self._forms.canonical(self.sparse)
+
     def to_torch(self) -> torch.Tensor:
         """The data as a tensor of PyTorch over the minibatch's own memory.
 
-        Dense: (steps, lanes, *shape of a sample). Sparse: a CSR tensor (steps * lanes, values of a sample), whose indices are in the
-        data's order: sort them first for operations that want it.
+        Dense: (steps, lanes, *shape of a sample). Sparse: a CSR tensor (steps * lanes, values of a sample) of :meth:`canonical`, because
+        PyTorch needs ascending indices, each once.
         """
         import torch
 
         if not self.is_sparse:
             return torch.from_numpy(self.array)
-        data, indices, indptr, shape = self.sparse
+        data, indices, indptr, shape = self.canonical()
         offsets, places, values = (torch.from_numpy(part) for part in (indptr, indices, data))
         return torch.sparse_csr_tensor(offsets, places, values, size=shape, check_invariants=False)
 
@@ -240,8 +291,9 @@ class StreamMinibatch:
             return _to_jax(self.array)
         from jax.experimental.sparse import BCSR
 
-        data, indices, indptr, shape = self.sparse
-        return BCSR((_to_jax(data), _to_jax(indices), _to_jax(indptr)), shape=shape)
+        data, indices, indptr, shape = self.canonical()
+        parts = _to_jax(data), _to_jax(indices), _to_jax(indptr)
+        return BCSR(parts, shape=shape, indices_sorted=True, unique_indices=True)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         array = np.asarray(self.array, dtype)
@@ -269,6 +321,7 @@ class StreamMinibatch:
     def _forms(self) -> Forms:
         return Forms(self._owner, self.info.stream_id, self._part, self.info.shape, self.dtype)
 
+    @declares(value=Real(), length=Maybe(WHOLE))
     def padded(self, value: float = 0, length: int | None = None) -> Padded:
         """The sequences side by side, filled up with ``value`` to the longest, or to ``length``, which must not be less.
 
@@ -305,6 +358,11 @@ class StreamMinibatch:
         """
         return self.packed_indices().values
 
+    def padded_mask(self) -> npt.NDArray[np.bool_]:
+        """The mask of :meth:`padded` alone: (sequences, samples of the longest), true where there is a sample."""
+        return self._forms.mask()
+
+    @declares(value=Whole(-(2**31), 2**31 - 1), length=Maybe(WHOLE))
     def padded_indices(self, value: int = 0, length: int | None = None) -> PaddedIndices:
         """The indices of one-hot samples in the form of :meth:`padded`: int32 ``array`` and ``mask`` (sequences, length)."""
         return self._forms.padded_indices(value, length)
@@ -313,11 +371,13 @@ class StreamMinibatch:
         """The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,), ``offsets``, ``longest``."""
         return self._forms.packed_indices()
 
-    def as_sequences(self) -> list[Floats | csr_matrix]:
+    @declares(variable=Within("for CNTK's programs; not needed"))
+    def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
         """The sequences in the minibatch's order, each an array (samples, *shape of a sample) or a matrix (samples, values).
 
         Dense ones are views. So are the values of sparse ones, if their samples are next to each other (minibatches of
         one lane or one step); else they are copied. Of a truncated sequence it is the part that this minibatch has.
+        ``variable`` is for CNTK's programs, and not needed.
         """
         records = self.records
         records = records[records["sequence"] != GAP]
@@ -373,12 +433,15 @@ class Minibatch(Mapping[str, StreamMinibatch]):
         self.end_of_epoch: bool = info.end_of_epoch != 0
         self._infos = streams if info.stream_count else {}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(_NOT_PICKLED)
+
     def __getitem__(self, stream: str | StreamInformation) -> StreamMinibatch:
         name = stream.name if isinstance(stream, StreamInformation) else stream
         info = self._infos.get(name)
         if info is None:
             raise KeyError(Text(self._explain(name)))
-        return StreamMinibatch(self._owner, info, self._parts[info.stream_id])
+        return StreamMinibatch(self._owner, info, self._parts[info.stream_id], self.end_of_sweep)
 
     def _explain(self, name: object) -> str:
         if not self._infos:
@@ -396,8 +459,10 @@ class Minibatch(Mapping[str, StreamMinibatch]):
         """The key of each sequence as a number, by the sequence's number in the records. A read-only view."""
         return view(self._owner, self._info.keys, (self._info.key_count,), _KEY, False)
 
+    @declares(sequence=WHOLE)
     def key_text(self, sequence: int) -> str:
         """The key of a sequence as CNTK shows it."""
+        sequence = whole("The number of a sequence", sequence)
         length = c_size_t()
         _key_text(self._owner.handle, sequence, None, 0, byref(length))
         text = create_string_buffer(length.value + 1)

@@ -13,10 +13,12 @@ import numpy as np
 
 from . import _library as lib
 from ._callbacks import inside_callback
+from ._explain import explained
 from ._figures import Member, Memory, Progress, Sizes, known
 from ._interrupt import Canceller
 from ._minibatch import StreamInformation
 from ._recipe import Causes, Recipe
+from ._rules import TEXT, Whole
 from ._transform import TransformBridge
 from ._user import Bridge, Streams
 
@@ -114,6 +116,11 @@ class OpenReader:
         """The streams, by number."""
         return list(self.streams.values())
 
+    @explained("source.stream_info('features')", name=TEXT)
+    def stream_info(self, name: str) -> StreamInformation:
+        """The stream of this name."""
+        return self.streams[name]
+
     def _info(self) -> lib.Info:
         info = lib.Info()
         with self._exclusive():
@@ -157,6 +164,7 @@ class OpenReader:
             _get_memory(self._handle, byref(memory))
         return Memory(memory.window, memory.buffers, memory.index)
 
+    @explained("source.suggest_chunk_size(4)", workers=Whole(1))
     def suggest_chunk_size(self, workers: int) -> int:
         """A ``chunkSizeInBytes`` with which this many workers share the data evenly."""
         size = ctypes.c_uint64()

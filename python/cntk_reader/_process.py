@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import enum
 import itertools
 import threading
 from collections.abc import Callable
@@ -10,9 +11,19 @@ from ctypes import byref, c_size_t
 from typing import Any
 
 from . import _library as lib
-from ._explain import whole
+from ._explain import explained
+from ._rules import FUNCTION, Maybe, Whole
 
 ERROR, WARNING, INFO = 0, 1, 2
+
+
+class TraceLevel(enum.IntEnum):
+    """What is logged, by CNTK's names."""
+
+    Error = ERROR
+    Warning = WARNING
+    Info = INFO
+
 
 _set_threads = lib.checked("threads_set")
 _get_threads = lib.checked("threads_get")
@@ -32,6 +43,7 @@ _NO_CALLBACK = lib.LogCallback(0)
 _NO_FINALIZER = lib.Finalizer(0)
 
 
+@explained("set_log_callback(print)", callback=Maybe(FUNCTION))
 def set_log_callback(callback: Callable[[int, str], None] | None) -> None:
     """Sends the log lines of all readers to ``callback(level, line)``, or with None to standard error again.
 
@@ -64,11 +76,13 @@ def _at_exit() -> None:
             done.wait(5)
 
 
+@explained("set_threads(4)", threads=Whole(0, 2**31 - 1, "The number of threads"))
 def set_threads(threads: int) -> None:
     """Sets the number of loading threads for sources made from now on; 0 restores the default."""
-    _set_threads(whole("The number of threads", threads))
+    _set_threads(threads)
 
 
+@explained("get_threads()")
 def get_threads() -> int:
     """The number of loading threads that a source made now would use."""
     threads = c_size_t()

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from functools import partial
-from typing import Union
+from typing import TypeVar, Union, overload
 
 from . import _library as lib
-from ._configuration import Value
+from ._configuration import CBFDeserializer, Value
 from ._epoch import Epoch, Share, SourceState, Span
-from ._explain import explained, whole
+from ._explain import declares, explained, whole
 from ._interrupt import Call, is_interruptible
-from ._minibatch import Minibatch
+from ._minibatch import Minibatch, StreamInformation, StreamMinibatch
 from ._opened import OpenReader
 from ._recipe import AnyDeserializer, Recipe, compose, set_cause
+from ._rules import (
+    ERRORS,
+    FLAG,
+    PATH,
+    POSITIVE,
+    SEED,
+    TABLE,
+    TEXT,
+    WHOLE,
+    Either,
+    Is,
+    Maybe,
+    Text,
+    Whole,
+    Within,
+    check_rank,
+)
+from ._rules import share as checked_share
 from ._transform import Transform
 from ._types import Json
 from ._user import UserDeserializer
@@ -66,7 +85,41 @@ def _reopened(
     return source
 
 
-@explained('MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))), max_sweeps=1)')
+def _no_device(name: str, value: object) -> None:
+    if value is not None:
+        raise TypeError(f"{name} is {value!r}: minibatches lie in the memory of the processor, so leave it out.")
+
+
+#: What stands for a stream in ``input_map``.
+Variable = TypeVar("Variable")
+_BYTES = Is((bytes, bytearray, memoryview), "the bytes of a checkpoint")
+_SHARE = {"minibatch_size": Maybe(POSITIVE), "workers": POSITIVE, "rank": Maybe(WHOLE)}
+_LIMITS = {"max_samples": Maybe(WHOLE), "max_sweeps": Maybe(WHOLE)}
+_CALL_SHARE = {
+    "minibatch_size_in_samples": Maybe(POSITIVE),
+    "num_data_partitions": Maybe(POSITIVE),
+    "partition_index": Maybe(WHOLE),
+}
+
+
+@explained(
+    'MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))), max_sweeps=1)',
+    deserializers=Within("in compose"),
+    **_LIMITS,
+    randomization_window_in_chunks=Maybe(WHOLE),
+    randomization_window_in_samples=WHOLE,
+    randomization_seed=SEED,
+    randomize=FLAG,
+    frame_mode=FLAG,
+    truncation_length=WHOLE,
+    precision=Text(("float", "double")),
+    max_errors=ERRORS,
+    trace_level=Whole(0, 2),
+    lockstep=FLAG,
+    options=Maybe(TABLE),
+    multithreaded_deserializer=Maybe(FLAG),
+    **_SHARE,
+)
 class MinibatchSource(OpenReader):
     """Delivers minibatches, as CNTK's class of that name does: the same data in the same order.
 
@@ -105,9 +158,10 @@ class MinibatchSource(OpenReader):
         trace_level: int = 1,
         lockstep: bool = False,
         options: Mapping[str, Value] | None = None,
+        multithreaded_deserializer: bool | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
-        rank: int = 0,
+        rank: int | None = None,
     ) -> None:
         recipe = compose(
             deserializers,
@@ -122,10 +176,41 @@ class MinibatchSource(OpenReader):
             trace_level=trace_level,
             lockstep=lockstep,
             options=options,
+            multithreaded_deserializer=multithreaded_deserializer,
         )
         self._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
+        try:
+            self._compare(deserializers)
+        except ValueError:
+            self.close()
+            raise
+
+    def _compare(self, deserializers: AnyDeserializer | Sequence[AnyDeserializer]) -> None:
+        """Compares what was said of streams with what binary files say, which counts."""
+        given = deserializers if isinstance(deserializers, (list, tuple)) else [deserializers]
+        for deserializer in given:
+            for name, stream in deserializer.streams.items() if isinstance(deserializer, CBFDeserializer) else ():
+                info = self.streams[name]
+                if stream.shape is not None and stream.size != info.sample_size:
+                    raise ValueError(
+                        f"The stream '{name}' has samples of {info.sample_size} values in {deserializer.filename!r}, and was said to have "
+                        f"{stream.size}: leave the shape out."
+                    )
+                if stream.is_sparse and not info.is_sparse:
+                    raise ValueError(
+                        f"The stream '{name}' is dense in {deserializer.filename!r}, and was said to be sparse."
+                    )
 
     @classmethod
+    @explained(
+        'MinibatchSource.from_text("randomize = false ; deserializers = ...")',
+        text=TEXT,
+        users=Maybe(TABLE),
+        transforms=Maybe(TABLE),
+        reader=Maybe(TEXT),
+        **_LIMITS,
+        **_SHARE,
+    )
     def from_text(
         cls,
         text: str,
@@ -137,19 +222,24 @@ class MinibatchSource(OpenReader):
         max_sweeps: int | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
-        rank: int = 0,
+        rank: int | None = None,
     ) -> MinibatchSource:
         """A source from a text in CNTK's configuration language.
 
         ``users`` are users' deserializers by the name that the text has as ``type``, ``transforms`` users' transforms. ``reader`` chooses
         one of several readers of the text by the keys that lead to it: ``"train.reader"``.
         """
+        for kind, given in ((UserDeserializer, users), (Transform, transforms)):
+            for name, user in (given or {}).items():
+                if not isinstance(user, kind):
+                    raise TypeError(f"{name!r} is {user!r}, which is no {kind.__name__}.")
         source = cls.__new__(cls)
         recipe = Recipe(text=text, reader=reader, users=dict(users or {}), transforms=dict(transforms or {}))
         source._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
         return source
 
     @classmethod
+    @explained('MinibatchSource.from_file("reader.cntk")', path=PATH, reader=Maybe(TEXT), **_LIMITS, **_SHARE)
     def from_file(
         cls,
         path: str | os.PathLike[str],
@@ -159,7 +249,7 @@ class MinibatchSource(OpenReader):
         max_sweeps: int | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
-        rank: int = 0,
+        rank: int | None = None,
     ) -> MinibatchSource:
         """A source from a file in CNTK's configuration language.
 
@@ -171,15 +261,14 @@ class MinibatchSource(OpenReader):
         return source
 
     @staticmethod
+    @explained('MinibatchSource.readers("train.cntk")', path=PATH)
     def readers(path: str | os.PathLike[str]) -> list[str]:
         """The readers that a file in CNTK's configuration language has in its sections, by the names that :meth:`from_file` takes."""
         return Recipe(path=os.fspath(path)).readers()
 
-    def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int) -> None:
+    def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int | None) -> None:
         self._limits = limits
-        self.minibatch_size = minibatch_size
-        self.workers = workers
-        self.rank = rank
+        self.minibatch_size, self.workers, self.rank = checked_share(minibatch_size, workers, rank)
         self._open_reader(recipe)
         self._forget()
 
@@ -189,6 +278,15 @@ class MinibatchSource(OpenReader):
         A source that is pickled, as DataLoader does for its workers, arrives as one that is reopened.
         """
         return _reopened(type(self), *self._settings())
+
+    def _in_lockstep(self) -> MinibatchSource:
+        """Another source with the same configuration in lockstep, at its beginning."""
+        recipe, *others = self._settings()
+        if recipe.path is not None:
+            raise ValueError("The configuration is a file, and does not say lockstep = true.")
+        # The last of several values counts, and sections inside see those of the text around them.
+        recipe = dataclasses.replace(recipe, text=f"{recipe.text or ''}\nlockstep = true\n")
+        return _reopened(type(self), recipe, *others)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), *self._settings())
@@ -219,17 +317,43 @@ class MinibatchSource(OpenReader):
         #: The next read may take long: the last one did, or it is the first one.
         self._is_slow = True
 
+    @overload
     def next_minibatch(
         self,
         minibatch_size_in_samples: int | None = None,
-        *,
+        input_map: None = None,
+        device: None = None,
         num_data_partitions: int | None = None,
         partition_index: int | None = None,
-    ) -> Minibatch:
+    ) -> Minibatch: ...
+
+    @overload
+    def next_minibatch(
+        self,
+        minibatch_size_in_samples: int | None,
+        input_map: Mapping[Variable, str | StreamInformation],
+        device: None = None,
+        num_data_partitions: int | None = None,
+        partition_index: int | None = None,
+    ) -> dict[Variable, StreamMinibatch]: ...
+
+    @declares(**_CALL_SHARE, input_map=Maybe(Is((Mapping,), "a dictionary")), device=_no_device)
+    def next_minibatch(
+        self,
+        minibatch_size_in_samples: int | None = None,
+        input_map: Mapping[Variable, str | StreamInformation] | None = None,
+        device: None = None,
+        num_data_partitions: int | None = None,
+        partition_index: int | None = None,
+    ) -> Minibatch | dict[Variable, StreamMinibatch]:
         """The next minibatch: this worker's share of a minibatch of the given size, in samples of all workers.
 
-        At the end of the data it is empty. Sizes and workers may change from call to call.
+        At the end of the data it is empty. Sizes and workers may change from call to call. ``input_map`` is as in CNTK: what stands for
+        streams there, any keys, and the result is a dictionary with these keys. ``device`` is for CNTK's programs, and None.
         """
+        if input_map is not None or device is not None:
+            _no_device("device", device)
+            return self._mapped(minibatch_size_in_samples, input_map or {}, num_data_partitions, partition_index)
         share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
         if self._in_force is None:
             self._begin(self._limits, share)
@@ -250,6 +374,21 @@ class MinibatchSource(OpenReader):
         if self._is_nothing and minibatch.end_of_epoch:
             self._finished = True
         return minibatch
+
+    def _mapped(
+        self,
+        size: int | None,
+        input_map: Mapping[Variable, str | StreamInformation],
+        workers: int | None,
+        rank: int | None,
+    ) -> dict[Variable, StreamMinibatch]:
+        """The next minibatch by other keys than names."""
+        if not isinstance(input_map, Mapping):
+            raise TypeError(f"input_map has to be a dictionary, and {input_map!r} is none.")
+        for stream in input_map.values():
+            self.streams[stream.name if isinstance(stream, StreamInformation) else stream]
+        minibatch = self.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
+        return {key: minibatch[stream] for key, stream in input_map.items()} if minibatch else {}
 
     def _read(self) -> c_void_p:
         began = time.perf_counter()
@@ -280,18 +419,30 @@ class MinibatchSource(OpenReader):
     def _share(self, size: int | None, workers: int | None, rank: int | None) -> Share:
         """Arguments of a call, with the source's own values in place of those that are None."""
         size = self.minibatch_size if size is None else size
+        if rank is None and (workers is None or workers == self.workers):
+            rank = self.rank
         workers = self.workers if workers is None else workers
-        rank = self.rank if rank is None else rank
         in_force = self._in_force
-        if in_force is not None and in_force == (size, workers, rank):
+        # A type that is equal to a number, such as True or 1.0, is none.
+        if (
+            in_force is not None
+            and in_force == (size, workers, rank)
+            and type(size) is type(workers) is type(rank) is int
+        ):
             return in_force
         if size is None:
             raise ValueError("No minibatch size was given, neither here nor to the source.")
-        return Share(
-            whole("The minibatch size", size, 1),
-            whole("The number of workers", workers),
-            whole("The rank of a worker", rank),
+        workers = whole("The number of workers", workers, 1)
+        if rank is None and workers > 1:
+            raise ValueError(
+                f"{workers} workers were given without this one's rank: pass num_data_partitions={workers}, partition_index=0 "
+                f"to {workers - 1}."
+            )
+        share = Share(
+            whole("The minibatch size", size, 1), workers, whole("The rank of a worker", 0 if rank is None else rank)
         )
+        check_rank(share.workers, share.rank)
+        return share
 
     def _begin(self, span: Span, share: Share) -> None:
         """Goes to the start of a part of the data."""
@@ -350,7 +501,7 @@ class MinibatchSource(OpenReader):
         _set_configuration(self._handle, byref(configuration))
         self._in_force = share
 
-    @explained("for minibatch in source.minibatches(256): ...")
+    @explained("for minibatch in source.minibatches(256): ...", **_CALL_SHARE)
     def minibatches(
         self,
         minibatch_size_in_samples: int | None = None,
@@ -362,6 +513,12 @@ class MinibatchSource(OpenReader):
 
         After a loop that came to that end, the next one gets what follows: with ``max_sweeps=1`` the next sweep.
         """
+        self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
+        return self._minibatches(minibatch_size_in_samples, num_data_partitions, partition_index)
+
+    def _minibatches(
+        self, minibatch_size_in_samples: int | None, num_data_partitions: int | None, partition_index: int | None
+    ) -> Iterator[Minibatch]:
         if self._finished and self._limits.has_end and self._span is not None:
             index = 0 if self._span.is_epoch else self._span.number + 1
             share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
@@ -381,7 +538,12 @@ class MinibatchSource(OpenReader):
     def __iter__(self) -> Iterator[Minibatch]:
         return self.minibatches()
 
-    @explained("for minibatch in source.epoch(256): ...")
+    @explained(
+        "for minibatch in source.epoch(256): ...",
+        samples=Maybe(Whole(1, what="The number of samples of an epoch")),
+        index=Maybe(Whole(what="The index of an epoch")),
+        **_CALL_SHARE,
+    )
     def epoch(
         self,
         minibatch_size_in_samples: int | None = None,
@@ -402,6 +564,7 @@ class MinibatchSource(OpenReader):
         first loop delivers the rest of the epoch that the state was taken in. ``max_samples`` and ``max_sweeps`` do not limit
         epochs.
         """
+        self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
         return Epoch(self, samples, index, minibatch_size_in_samples, num_data_partitions, partition_index)
 
     def _enter_loop(self, span: Span) -> int:
@@ -423,6 +586,19 @@ class MinibatchSource(OpenReader):
         """A loop over an epoch has come to its end."""
         if mark == self._loops:
             self._finished = True
+
+    @property
+    def current_position(self) -> dict[str, int]:
+        """CNTK's name of :meth:`get_checkpoint_state`; to set it is :meth:`restore_from_checkpoint`."""
+        return self.get_checkpoint_state()
+
+    @current_position.setter
+    def current_position(self, state: State) -> None:
+        self.restore_from_checkpoint(state)
+
+    def is_infinite(self) -> bool:
+        """Whether nothing limits what is delivered."""
+        return not self._limits.has_end
 
     def get_checkpoint_state(self) -> dict[str, int]:
         """CNTK's state after the minibatch read last. Restoring it continues exactly in most modes."""
@@ -451,6 +627,7 @@ class MinibatchSource(OpenReader):
         finally:
             lib.buffer_free(buffer)
 
+    @explained("source.restore_from_checkpoint(state)", checkpoint=Either((_BYTES, TABLE)))
     def restore_from_checkpoint(self, checkpoint: State) -> None:
         """Continues where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
 
@@ -489,6 +666,7 @@ class MinibatchSource(OpenReader):
         state = SourceState(checkpoint, self._pending, self._span, self._finished, self._in_force)
         return state.encode()
 
+    @explained("source.load_state_dict(state)", state_dict=TABLE)
     def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """Continues where :meth:`state_dict` was called: the next loop delivers the rest of that epoch.
 
@@ -521,6 +699,7 @@ class MinibatchSource(OpenReader):
         """:meth:`state_dict`, by the name that Grain's iterators have for it."""
         return self.state_dict()
 
+    @explained("source.set_state(state)", state=TABLE)
     def set_state(self, state: Mapping[str, object]) -> None:
         """:meth:`load_state_dict`, by the name that Grain's iterators have for it."""
         self.load_state_dict(state)

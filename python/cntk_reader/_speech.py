@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from ._configuration import (
+    STREAMS,
     CBFDeserializer,
     CTFDeserializer,
     Deserializer,
@@ -17,12 +18,16 @@ from ._configuration import (
     Section,
     StreamDef,
     check_streams,
+    check_uses,
     exact_path,
 )
 from ._explain import explained
 from ._images import Base64ImageDeserializer, ImageDeserializer
+from ._rules import FLAG, PATH, Maybe
 
 _MODULE = "HTKDeserializers"
+#: What is said of streams of frames.
+_OF_FRAMES = ("context", "broadcast", "max_sequence_length", "defines_mb_size")
 
 
 def _paths(paths: Paths) -> list[ExactPath]:
@@ -57,7 +62,11 @@ def _sizes(stream: StreamDef) -> Section:
     return section
 
 
-@explained('HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=40, scp="train.scp")))')
+@explained(
+    'HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=40, scp="train.scp")))',
+    streams=STREAMS,
+    prefix_path=Maybe(PATH),
+)
 @dataclass(frozen=True)
 class HTKFeatureDeserializer:
     """Features in HTK archives: ``{"features": StreamDef(shape=40, scp="train.scp", context=(5, 5))}``, one stream.
@@ -69,6 +78,9 @@ class HTKFeatureDeserializer:
 
     streams: Mapping[str, StreamDef]
     prefix_path: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_uses("HTKFeatureDeserializer", self.streams, "shape", "scp", *_OF_FRAMES)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -96,7 +108,12 @@ def _labels(kind: str, streams: Mapping[str, StreamDef], keys: Section) -> Secti
     return {"type": kind, "module": _MODULE, "input": {name: {**file, "dim": stream.size, **keys}}}
 
 
-@explained('HTKMLFDeserializer("states.txt", StreamDefs(labels=StreamDef(shape=132, mlf="train.mlf")))')
+@explained(
+    'HTKMLFDeserializer("states.txt", StreamDefs(labels=StreamDef(shape=132, mlf="train.mlf")))',
+    label_mapping_file=Maybe(PATH),
+    streams=STREAMS,
+    phone_boundaries=FLAG,
+)
 @dataclass(frozen=True)
 class HTKMLFDeserializer:
     """Labels of frames as text: ``{"labels": StreamDef(shape=132, mlf="train.mlf")}``, one stream.
@@ -111,6 +128,9 @@ class HTKMLFDeserializer:
     streams: Mapping[str, StreamDef]
     phone_boundaries: bool = False
 
+    def __post_init__(self) -> None:
+        check_uses("HTKMLFDeserializer", self.streams, "shape", "mlf", "is_sparse")
+
     def section(self) -> Section:
         """Its keys and values."""
         keys: Section = {}
@@ -121,7 +141,7 @@ class HTKMLFDeserializer:
         return _labels("HTKMLFDeserializer", self.streams, keys)
 
 
-@explained('HTKMLFBinaryDeserializer(StreamDefs(labels=StreamDef(shape=132, mlf="train.bin")))')
+@explained('HTKMLFBinaryDeserializer(StreamDefs(labels=StreamDef(shape=132, mlf="train.bin")))', streams=STREAMS)
 @dataclass(frozen=True)
 class HTKMLFBinaryDeserializer:
     """Labels of frames in CNTK's binary files: ``{"labels": StreamDef(shape=132, mlf="train.bin")}``, one stream.
@@ -131,12 +151,15 @@ class HTKMLFBinaryDeserializer:
 
     streams: Mapping[str, StreamDef]
 
+    def __post_init__(self) -> None:
+        check_uses("HTKMLFBinaryDeserializer", self.streams, "shape", "mlf", "is_sparse")
+
     def section(self) -> Section:
         """Its keys and values."""
         return _labels("HTKMLFBinaryDeserializer", self.streams, {})
 
 
-@explained('LatticeDeserializer("lattices.txt")')
+@explained('LatticeDeserializer("lattices.txt")', lattice_index_file=PATH, streams=STREAMS)
 @dataclass(frozen=True)
 class LatticeDeserializer:
     """Lattices, opaque bytes for each utterance: one stream. It follows a deserializer of features.
@@ -148,6 +171,9 @@ class LatticeDeserializer:
     lattice_index_file: Path
     streams: Mapping[str, StreamDef] = field(default_factory=lambda: {"lattices": StreamDef()})
 
+    def __post_init__(self) -> None:
+        check_uses("LatticeDeserializer", self.streams)
+
     def section(self) -> Section:
         """Its keys and values."""
         name, _ = _only(self.streams, "LatticeDeserializer")
@@ -158,7 +184,7 @@ class LatticeDeserializer:
         }
 
 
-@explained('KaldiDeserializer(StreamDefs(features=StreamDef(shape=40, scp="feats.scp")))')
+@explained('KaldiDeserializer(StreamDefs(features=StreamDef(shape=40, scp="feats.scp")))', streams=STREAMS)
 @dataclass(frozen=True)
 class KaldiDeserializer:
     """Kaldi archives: ``{"features": StreamDef(shape=40, scp="feats.scp")}`` or ``StreamDef(..., ark="feats.ark")``.
@@ -167,6 +193,9 @@ class KaldiDeserializer:
     """
 
     streams: Mapping[str, StreamDef]
+
+    def __post_init__(self) -> None:
+        check_uses("KaldiDeserializer", self.streams, "shape", "is_sparse", "scp", "ark", *_OF_FRAMES)
 
     def section(self) -> Section:
         """Its keys and values."""

@@ -18,9 +18,10 @@ import numpy as np
 from . import _library as lib
 from ._callbacks import Failures, callback
 from ._configuration import AnyTransform
-from ._explain import Text, unknown, whole
+from ._explain import Text, explained, unknown, whole
 from ._keys import checked
 from ._minibatch import StreamInformation
+from ._rules import FLAG, Within
 from ._types import Array, CsrLike
 
 _ARRAY = cast("np.dtype[np.void]", np.dtype(lib.UserArray))
@@ -82,14 +83,26 @@ class UserDeserializer:
         if self._described is None:
             chunks = whole("The number of chunks", self.num_chunks(), 0, 2**32 - 1)
             infos = list(self.stream_infos())
+            for flag in ("thread_safe", "has_text_keys"):
+                FLAG(f"{type(self).__name__}.{flag}", getattr(self, flag))
             for place, info in enumerate(infos):
+                if not isinstance(info, StreamInformation):
+                    raise TypeError(f"stream_infos() gives {info!r}, which is no StreamInformation.")
                 if info.stream_id != place:
                     raise ValueError(
                         f"The stream '{info.name}' has the id {info.stream_id}, but its place in the list is {place}."
                     )
             self._described = chunks, Streams({info.name: info for info in infos})
-            if len(self._described[1]) != len(infos):
-                raise ValueError("Two streams have the same name.")
+            names = [info.name for info in infos]
+            twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+            if twice is not None:
+                self._described = None
+                raise ValueError(f"Two streams have the name '{twice}': give each a name of its own.")
+            for name in self.transforms:
+                if name not in names:
+                    raise ValueError(
+                        f"'transforms' are given for the stream {name!r}. {unknown('stream', name, names)}"
+                    )
         return self._described
 
     @property
@@ -98,6 +111,15 @@ class UserDeserializer:
         return self.describe()[1]
 
 
+_IN_BRIDGE = Within("when the library has asked for it")
+
+
+@explained(
+    "SequenceList(len(keys), lengths, keys)",
+    count=_IN_BRIDGE,
+    lengths=_IN_BRIDGE,
+    keys=_IN_BRIDGE,
+)
 @dataclass(frozen=True)
 class SequenceList:
     """The sequences of a chunk: their number, the length of each in samples, and the key of each, a number or a text.
@@ -124,6 +146,7 @@ class Csr(NamedTuple):
     format: str = "csr"
 
 
+@explained("SequenceArray(values, lengths)", values=_IN_BRIDGE, lengths=_IN_BRIDGE)
 class SequenceArray(NamedTuple):
     """A stream's part of a chunk as one array, or CSR matrix, of all samples, one sequence after the other.
 
@@ -159,6 +182,10 @@ def _dense(array: Any, info: StreamInformation) -> tuple[dict[str, Any], list[An
     element = np.dtype(info.dtype)
     if array.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
+    if np.ma.is_masked(array):
+        raise ValueError("Some values of the array are masked: fill them.")
+    if not array.flags.aligned:
+        array = array.copy()
     if array.ndim != len(info.shape) + 1:
         raise ValueError("Dense data supported only as single sample per row.")
     if array.shape[1:] != tuple(info.shape):
@@ -182,6 +209,11 @@ def _sparse(matrix: Any, info: StreamInformation) -> tuple[dict[str, Any], list[
         raise TypeError(f"Only {element} numbers are supported here, not {matrix.data.dtype}.")
     if matrix.shape[1] != info.sample_size:
         raise ValueError(f"The matrix is {matrix.shape[1]} wide, a sample has {info.sample_size} values.")
+    for name in ("indices", "indptr"):
+        if getattr(matrix, name).dtype.kind not in "iu":
+            raise TypeError(
+                f"'{name}' of the matrix has values of the type {getattr(matrix, name).dtype}, not integers."
+            )
     data = np.ascontiguousarray(matrix.data)
     integers = [
         np.ascontiguousarray(part, part.dtype if part.dtype in (np.int32, np.int64) else np.int64)
@@ -217,6 +249,22 @@ def _sequence(item: Any, info: StreamInformation) -> tuple[dict[str, Any], list[
     return _dense(item[np.newaxis] if item.ndim == len(info.shape) else item, info)
 
 
+def _counts(values: Any, what: str, dtype: Any) -> Any:
+    """Whole numbers from 0 as an array of this type; what does not fit would be cut off without a word."""
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(array.shape, dtype)
+    if array.dtype.kind not in "iu" or np.ma.is_masked(values):
+        raise TypeError(
+            f"{what} have to be whole numbers, not {array.dtype}{' with a mask' * np.ma.is_masked(values)}."
+        )
+    most = np.iinfo(dtype).max
+    for extreme in (int(array.min()), int(array.max())):
+        if not 0 <= extreme <= most:
+            raise ValueError(f"{what} go from 0 to {most}, and one of them is {extreme}.")
+    return np.ascontiguousarray(array, dtype)
+
+
 class _ChunkMemory:
     """A chunk as the library's structs, with all the memory that they refer to."""
 
@@ -247,7 +295,7 @@ class _ChunkMemory:
     def _add(self, part: lib.UserStreamData, value: Any, info: StreamInformation) -> None:
         lengths = None
         if isinstance(value, SequenceArray):
-            value, lengths = value.values, np.ascontiguousarray(value.lengths, np.uint32)
+            value, lengths = value.values, _counts(value.lengths, "lengths", np.uint32)
             part.lengths, part.length_count = lengths.ctypes.data, len(lengths)
         if isinstance(value, list):
             part.grouping = _ARRAYS
@@ -361,7 +409,7 @@ class Bridge:
 
     @staticmethod
     def _of_all(values: Any, count: int, dtype: Any, what: str) -> Any:
-        array = np.ascontiguousarray(values, dtype)
+        array = _counts(values, what, dtype)
         if array.shape != (count,):
             raise ValueError(f"There are {len(array)} {what} for {count} sequences.")
         return array

@@ -18,6 +18,7 @@ import jax
 from ._epoch import LoaderState
 from ._explain import explained
 from ._minibatch import Minibatch
+from ._rules import FUNCTION, POSITIVE, TABLE, WHOLE, Is, Maybe
 from ._source import MinibatchSource
 from ._types import Json
 
@@ -30,12 +31,25 @@ Source = Union[MinibatchSource, Callable[[], MinibatchSource]]
 Item = TypeVar("Item")
 
 
+@explained("to_arrays(minibatch)", minibatch=Is((Minibatch,), "a Minibatch"))
 def to_arrays(minibatch: Minibatch) -> dict[str, jax.Array | BCSR]:
     """The streams by name, as :meth:`StreamMinibatch.to_jax` makes them: dense, or sparse as BCSR matrices."""
     return {name: stream.to_jax() for name, stream in minibatch.items()}
 
 
-@explained("Loader(source, minibatch_size=256)")
+def _is_source(name: str, value: object) -> object:
+    if not isinstance(value, MinibatchSource) and not callable(value):
+        raise TypeError(f"{name} has to be a MinibatchSource, or a function that makes one, and {value!r} is neither.")
+    return value
+
+
+@explained(
+    "Loader(source, minibatch_size=256)",
+    source=_is_source,
+    minibatch_size=Maybe(POSITIVE),
+    samples=Maybe(POSITIVE),
+    convert=FUNCTION,
+)
 class Loader(Generic[Item]):
     """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
 
@@ -99,6 +113,7 @@ class Loader(Generic[Item]):
                 self._source.rank, self._source.workers = jax.process_index(), jax.process_count()
         return self._source
 
+    @explained("loader.set_epoch(3)", epoch=WHOLE)
     def set_epoch(self, epoch: int) -> None:
         """The next iteration delivers this epoch, from 0. Without it, each delivers the one that follows."""
         self._next = epoch
@@ -112,6 +127,7 @@ class Loader(Generic[Item]):
         """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
         return LoaderState(self._next, self.source.state_dict()).encode()
 
+    @explained("loader.set_state(state)", state=TABLE)
     def set_state(self, state: Mapping[str, object]) -> None:
         """The next iteration delivers the rest of the epoch that the state was taken in.
 
@@ -125,6 +141,7 @@ class Loader(Generic[Item]):
         """:meth:`get_state`, by the name that torchdata has for it."""
         return self.get_state()
 
+    @explained("loader.load_state_dict(state)", state_dict=TABLE)
     def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """:meth:`set_state`, by the name that torchdata has for it."""
         self.set_state(state_dict)

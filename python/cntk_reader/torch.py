@@ -15,16 +15,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.reduction import ForkingPickler
 from typing import TypeVar, Union, cast, overload
 
+import numpy as np
 import torch
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ._epoch import LoaderState
 from ._explain import explained
+from ._library import ReaderError
 from ._minibatch import Minibatch
 from ._process import set_threads
+from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, Is, Maybe, Whole, Within
 from ._source import MinibatchSource
 from ._types import Json
 
@@ -37,12 +41,27 @@ Item = TypeVar("Item")
 _MOST_WORKERS = 256
 
 
+@explained("to_tensors(minibatch)", minibatch=Is((Minibatch,), "a Minibatch"))
 def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
     """The streams by name, as :meth:`StreamMinibatch.to_torch` makes them: dense, or sparse as CSR matrices."""
     return {name: stream.to_torch() for name, stream in minibatch.items()}
 
 
-@explained("Dataset(source, minibatch_size=256)")
+def _is_source(name: str, value: object) -> object:
+    if not isinstance(value, MinibatchSource) and not callable(value):
+        raise TypeError(f"{name} has to be a MinibatchSource, or a function that makes one, and {value!r} is neither.")
+    return value
+
+
+@explained(
+    "Dataset(source, minibatch_size=256)",
+    source=_is_source,
+    minibatch_size=Maybe(POSITIVE),
+    samples=Maybe(POSITIVE),
+    convert=FUNCTION,
+    device=Within("by torch.device"),
+    lockstep=Maybe(FLAG),
+)
 class Dataset(IterableDataset[Item]):
     """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
 
@@ -54,13 +73,16 @@ class Dataset(IterableDataset[Item]):
     left out. Randomized data are shared out by chunks, so make at least as many of them as ranks times workers. Pass
     ``batch_size=None`` to DataLoader: minibatches are ready.
 
-    Ranks that wait for each other in every step, as DistributedDataParallel does, need a source with ``lockstep=True``: then all of
-    them get as many minibatches, and ``convert`` gets one without data where a rank's share is empty.
+    Ranks that wait for each other in every step, as DistributedDataParallel does, have to read in lockstep: then all of them get as many
+    minibatches, and ``convert`` gets one without data where a rank's share is empty. So with several ranks of ``torch.distributed`` a
+    source that was made without ``lockstep=True`` is opened again with it. ``lockstep=False`` is for ranks that do not wait for each
+    other: each goes through its share at its own pace, and may have more minibatches than another.
 
     The dataset is stateful as torchdata's StatefulDataLoader expects, with any number of workers, and can be saved with
     :meth:`state_dict` directly where there are no workers.
 
-    ``convert`` gets a :class:`Minibatch` and returns what the loop gets; with workers that has to be picklable. ``device``: tensors
+    ``convert`` gets a :class:`Minibatch` and returns what the loop gets; with workers that has to be picklable, and the
+    minibatch is not. ``device``: tensors
     in its result are copied there from pinned memory, without waiting. Workers cannot do that: pass ``pin_memory=True`` to
     DataLoader, and copy in the loop.
     """
@@ -73,6 +95,7 @@ class Dataset(IterableDataset[Item]):
         *,
         samples: int | None = None,
         device: torch.device | str | None = None,
+        lockstep: bool | None = None,
     ) -> None: ...
 
     @overload
@@ -84,6 +107,7 @@ class Dataset(IterableDataset[Item]):
         samples: int | None = None,
         convert: Callable[[Minibatch], Item],
         device: torch.device | str | None = None,
+        lockstep: bool | None = None,
     ) -> None: ...
 
     def __init__(
@@ -94,6 +118,7 @@ class Dataset(IterableDataset[Item]):
         samples: int | None = None,
         convert: Callable[[Minibatch], Item] | Callable[[Minibatch], dict[str, torch.Tensor]] = to_tensors,
         device: torch.device | str | None = None,
+        lockstep: bool | None = None,
     ) -> None:
         super().__init__()
         self._given = source
@@ -101,6 +126,7 @@ class Dataset(IterableDataset[Item]):
         self._samples = samples
         self._convert = cast("Callable[[Minibatch], Item]", convert)
         self._device = None if device is None else torch.device(device)
+        self._lockstep = lockstep
         #: Rank and number of ranks, if this is the dataset of another process than the one that knows them.
         self._ranks: tuple[int, int] | None = None
         #: By worker: a mark of the loop over DataLoader that it last took part in (39 bits of the seed that all workers of the
@@ -125,6 +151,7 @@ class Dataset(IterableDataset[Item]):
             self._source = self._open()
         return self._source
 
+    @explained("dataset.set_epoch(3)", epoch=Whole(0, (1 << 24) - 1))
     def set_epoch(self, epoch: int) -> None:
         """The next iteration delivers this epoch, from 0. Without it, each delivers the one that follows."""
         self._next = epoch
@@ -147,6 +174,8 @@ class Dataset(IterableDataset[Item]):
             source = given()
         else:
             source = given if given.is_of_this_process else given.reopen()
+        if not source.lockstep and (self._lockstep or (self._lockstep is None and self._find_ranks()[1] > 1)):
+            source = _locked(source)
         rank, ranks = (source.rank, source.workers) if source.workers > 1 else self._find_ranks()
         size = source.minibatch_size if self._minibatch_size is None else self._minibatch_size
         if size is None:
@@ -191,15 +220,18 @@ class Dataset(IterableDataset[Item]):
     def _read(self) -> Iterator[Item]:
         source = self.source
         index, self._next = self._next, None
-        self._is_loaded = False
+        self._is_loaded, in_worker = False, get_worker_info() is not None
         for minibatch in source.epoch(samples=self._samples, index=index):
             converted = self._convert(minibatch)
+            if in_worker:
+                _check_sendable(converted)
             yield converted if self._device is None else cast("Item", _copied(converted, self._device))
 
     def state_dict(self) -> dict[str, Json]:
         """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
         return LoaderState(self._next, self.source.state_dict()).encode()
 
+    @explained("dataset.load_state_dict(state)", state_dict=TABLE)
     def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """The next iteration delivers the rest of the epoch that the state was taken in.
 
@@ -209,6 +241,43 @@ class Dataset(IterableDataset[Item]):
         self.source.load_state_dict(state.source)
         self._next = state.next
         self._is_loaded = True
+
+
+def _locked(source: MinibatchSource) -> MinibatchSource:
+    """The source in lockstep, opened again."""
+    try:
+        locked = source._in_lockstep()
+    except (ReaderError, ValueError) as error:
+        raise ValueError(
+            "With several ranks of torch.distributed a dataset reads in lockstep, so that all ranks make as many steps, and this source "
+            f"cannot: {getattr(error, 'message', error)} Make the source with lockstep=True, or pass Dataset(..., lockstep=False) if ranks do not wait for each "
+            "other in a step."
+        ) from error
+    return locked
+
+
+#: What every worker can send.
+_SENDABLE = (torch.Tensor, np.ndarray, np.generic, int, float, complex, str, bytes, type(None))
+
+
+def _check_sendable(value: object) -> None:
+    """Refuses what a worker of DataLoader cannot send: it would be dropped there, and the trainer would wait for it for ever."""
+    if isinstance(value, _SENDABLE) and not (isinstance(value, np.ndarray) and value.dtype.hasobject):
+        return
+    if isinstance(value, Mapping) and type(value) is dict:
+        for key, item in value.items():
+            _check_sendable(key)
+            _check_sendable(item)
+    elif type(value) in (list, tuple):
+        for item in cast("list[object]", value):
+            _check_sendable(item)
+    else:
+        try:
+            ForkingPickler.dumps(value)
+        except Exception as error:
+            raise TypeError(
+                f"'convert' gave an object of the type {type(value).__name__}, which a worker of DataLoader cannot send: {error}"
+            ) from error
 
 
 def _copied(value: object, device: torch.device) -> object:

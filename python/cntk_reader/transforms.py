@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from ._configuration import Section
+from ._explain import explained
+from ._rules import PATH, SMALL, Either, Items, Real, Text, Whole
 
 Ratio = Union[float, Sequence[float]]
 
@@ -31,6 +33,18 @@ def _pair(values: Any, name: str, write: Any) -> str:
     return f"{write(first)}:{write(second)}"
 
 
+_RATIO = Either((Real(0), Items(Real(0), 2)))
+
+
+@explained(
+    'crop("randomside", side_ratio=(0.8, 1.0), jitter_type="uniratio")',
+    crop_type=Text(("center", "randomside", "randomarea", "multiview10")),
+    crop_size=Either((Whole(0, 2**31 - 1), Items(Whole(0, 2**31 - 1), 2))),
+    side_ratio=_RATIO,
+    area_ratio=_RATIO,
+    aspect_ratio=_RATIO,
+    jitter_type=Text(("none", "uniratio")),
+)
 def crop(
     crop_type: str = "center",
     crop_size: int | Sequence[int] = 0,
@@ -54,6 +68,15 @@ def crop(
     }
 
 
+@explained(
+    "scale(224, 224, 3)",
+    width=SMALL,
+    height=SMALL,
+    channels=SMALL,
+    interpolations=Text(("nearest", "linear", "cubic", "lanczos")),
+    scale_mode=Text(("fill", "crop", "pad")),
+    pad_value=Whole(-1, 255),
+)
 def scale(
     width: int,
     height: int,
@@ -74,11 +97,13 @@ def scale(
     }
 
 
+@explained('mean("mean.xml")', filename=PATH)
 def mean(filename: str) -> Section:
     """Subtracts a mean image."""
     return {"type": "Mean", "meanFile": filename}
 
 
+@explained("color(0.2)", brightness_radius=Real(0, 1), contrast_radius=Real(0, 1), saturation_radius=Real(0, 1))
 def color(brightness_radius: float = 0.0, contrast_radius: float = 0.0, saturation_radius: float = 0.0) -> Section:
     """Changes colors at random."""
     return {

@@ -205,7 +205,7 @@ class Epochs(WithFiles):
             self.assertRaises(TypeError, len, source.epoch())
             self.assertEqual(source.epoch().samples, self.long_samples)
             self.assertEqual((source.sizes.samples, source.sizes.sequences), (self.long_samples, 200))
-        with self.open(self.short, minibatch_size=64, workers=2) as source:
+        with self.open(self.short, minibatch_size=64, workers=2, rank=0) as source:
             self.assertRaises(TypeError, len, source.epoch())
 
     def test_tqdm(self):
@@ -386,7 +386,7 @@ class States(WithFiles):
                     other.load_state_dict(state)
                 # The source is as before.
                 self.assertTrue(samples(other.epoch()))
-        with self.open(minibatch_size=50, workers=2, randomization_seed=5) as other:
+        with self.open(minibatch_size=50, workers=2, rank=0, randomization_seed=5) as other:
             self.assertRaisesRegex(ReaderError, "seed", other.load_state_dict, state)
         with self.open() as other:
             for wrong in ({}, {**state, "version": 9}, {**state, "checkpoint": "?"}, {**state, "span": [1]}, []):

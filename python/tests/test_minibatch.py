@@ -9,7 +9,17 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from cntk_reader import GAP, CTFDeserializer, MinibatchSource, ReaderError, ReaderValueError, StreamDef, StreamDefs
+from cntk_reader import (
+    GAP,
+    CTFDeserializer,
+    MinibatchSource,
+    ReaderError,
+    ReaderValueError,
+    StreamDef,
+    StreamDefs,
+    from_arrays,
+    one_hot,
+)
 
 
 def needs(package):
@@ -267,6 +277,70 @@ class Frameworks(Test):
         with unittest.mock.patch("jax.default_backend", return_value="gpu"):
             np.testing.assert_array_equal(stream.to_jax(), stream.array)
             np.testing.assert_array_equal(minibatch["s"].to_jax().todense(), minibatch["s"].csr.toarray())
+
+
+class EqualIndices(unittest.TestCase):
+    """An index that a sample has more than once stands for the sum of its values, in every form."""
+
+    LINES = ["0 |x 3:1 3:2 |w 3:0.5 3:0.5", "0 |x 4:1 0:4 4:7 |w 1:1", "1 |x 1:-1 0:2 |w 0:1"]
+    SAMPLES = ([0, 0, 0, 3, 0], [4, 0, 0, 0, 8], [2, -1, 0, 0, 0])
+
+    def sources(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name) / "x.ctf"
+        path.write_text("\n".join(self.LINES) + "\n")
+        streams = StreamDefs(x=StreamDef(shape=5, is_sparse=True), w=StreamDef(shape=4, is_sparse=True))
+        for precision in ("float", "double"):
+            for mode in ({}, {"truncation_length": 4}):
+                with MinibatchSource(
+                    CTFDeserializer(path, streams), randomize=False, max_sweeps=1, precision=precision, **mode
+                ) as source:
+                    yield next(iter(source.minibatches(4)))
+
+    def test_forms(self):
+        a, b, c = self.SAMPLES
+        for minibatch in self.sources():
+            x, w = minibatch["x"], minibatch["w"]
+            gap = [0] * 5
+            self.assertEqual(sorted(x.asarray().reshape(-1, 5).tolist()), sorted([a, b, c, gap]))
+            self.assertEqual(x.data.asarray().tolist(), [[a, b], [c, gap]])
+            self.assertEqual(x.padded().array.tolist(), [[a, b], [c, gap]])
+            self.assertEqual(x.packed().values.tolist(), [a, b, c])
+            self.assertEqual([part.tolist() for part in x.as_list()], [[a, b], [c]])
+            dense = [part.toarray() if hasattr(part, "toarray") else part for part in x.as_sequences()]
+            self.assertEqual([part.tolist() for part in dense], [[a, b], [c]])
+            # Two halves are one, and so are one-hot.
+            self.assertEqual(w.indices().tolist(), [3, 1, 0])
+            self.assertEqual(w.padded_indices(-1).array.tolist(), [[3, 1], [0, -1]])
+            if not x.is_sparse:
+                self.assertRaises(TypeError, x.canonical)
+                continue
+            self.assertEqual(x.sparse.indices.tolist(), [3, 3, 1, 0, 4, 0, 4], "as in the data")
+            data, indices, indptr, shape = x.canonical()
+            self.assertEqual((indices.tolist(), indptr.tolist(), shape), ([3, 0, 1, 0, 4], [0, 1, 3, 5, 5], (4, 5)))
+            self.assertEqual((data.tolist(), data.dtype), ([3, 2, -1, 4, 8], x.dtype))
+            columns = [a, c, b, gap]
+            self.assertEqual((x.csr.toarray().tolist(), x.to_scipy().toarray().tolist()), (columns, columns))
+
+    def test_views_where_nothing_repeats(self):
+        with MinibatchSource(from_arrays(x=one_hot(np.arange(3), 5)), randomize=False) as source:
+            x = source.next_minibatch(3)["x"]
+        self.assertTrue(np.shares_memory(x.canonical().data, x.sparse.data))
+
+    def test_torch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not installed")
+        a, b, c = self.SAMPLES
+        minibatch = next(self.sources())
+        tensor = minibatch["x"].to_torch()
+        # PyTorch's own checks of what makes a CSR tensor.
+        parts = tensor.crow_indices(), tensor.col_indices(), tensor.values()
+        checked = torch.sparse_csr_tensor(*parts, size=tensor.shape, check_invariants=True)
+        self.assertEqual(checked.to_dense().tolist(), [a, c, b, [0] * 5])
+        self.assertEqual((tensor @ torch.eye(5)).tolist(), [a, c, b, [0] * 5])
 
 
 if __name__ == "__main__":

@@ -117,7 +117,34 @@ class InOneProcess(WithFile):
             next(iter(loader))
 
 
+def whole(minibatch):
+    return minibatch
+
+
+def inside(minibatch):
+    return {"a": [1, (minibatch["x"],)]}
+
+
+def function(minibatch):
+    return lambda: 1
+
+
 class InWorkers(WithFile):
+    def test_what_cannot_be_sent_is_an_error(self):
+        """The trainer waited for ever: the worker dropped such an item on the thread that sends it."""
+        for convert, name in ((whole, "Minibatch"), (inside, "StreamMinibatch"), (function, "function")):
+            for options in ({"num_workers": 1}, {"num_workers": 2, "persistent_workers": True}):
+                with self.subTest(name, **options):
+                    dataset = Dataset(open_source(self.path), 30, convert=convert)
+                    loader = DataLoader(dataset, batch_size=None, timeout=60, **options)
+                    message = f"object of the type {name}, which a worker of DataLoader cannot send"
+                    with self.assertRaisesRegex(TypeError, message):
+                        next(iter(loader))
+        # Without workers it goes nowhere.
+        self.assertTrue(next(iter(Dataset(open_source(self.path), 30, convert=whole)))["x"].num_samples)
+        with self.assertRaisesRegex(TypeError, "A minibatch cannot be pickled"):
+            pickle.dumps(next(iter(Dataset(open_source(self.path), 30, convert=whole))))
+
     def test_nothing_twice_and_nothing_left_out(self):
         for method, numbers in (("fork", (1, 3)), ("spawn", (2,))):
             for workers in numbers:
@@ -277,7 +304,52 @@ def rank_of_several(rank, ranks, path, store, folder):
     torch.distributed.destroy_process_group()
 
 
+def steps_of_a_rank(rank, ranks, path, store, folder):
+    """What a trainer does that waits for the others in each step."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    try:
+        steps = []
+        # 24 sequences in three chunks: without lockstep one rank has two thirds of them.
+        source = open_source(path)
+        dataset = Dataset(source, 6, convert=lambda minibatch: minibatch["x"].num_samples if minibatch else 0)
+        for epoch in range(2):
+            for samples in dataset:
+                total = torch.tensor([float(samples), float(epoch)])
+                torch.distributed.all_reduce(total)
+                steps.append(total.tolist())
+        assert dataset.source.lockstep and not source.lockstep
+        own = Dataset(open_source(path), 6, lockstep=False, convert=lambda minibatch: minibatch["x"].num_samples)
+        alone = sum(own)
+        text = MinibatchSource.from_text(source._recipe.text)
+        locked = Dataset(text, 6, convert=lambda minibatch: 1).source.lockstep
+        truncated = Dataset(open_source(path, truncation_length=2), 6)
+        try:
+            next(iter(truncated))
+        except ValueError as error:
+            refused = str(error)
+        torch.save((steps, alone, locked, refused), f"{folder}/{rank}.pt")
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 class Distributed(WithFile):
+    def test_lockstep_is_the_default(self):
+        """Steps of different epochs were paired, and the last ones waited until gloo gave up."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "few.ctf"
+            path.write_text("".join(f"|x {i:015}\n" for i in range(24)))
+            arguments = (2, path, f"{folder}/store", folder)
+            torch.multiprocessing.spawn(steps_of_a_rank, arguments, nprocs=2)
+            (steps, alone, *_), (others, other_alone, locked, refused) = (
+                torch.load(f"{folder}/{rank}.pt") for rank in range(2)
+            )
+        self.assertEqual(steps, [[6, 0]] * 4 + [[6, 2]] * 4)
+        self.assertEqual(steps, others)
+        self.assertEqual(alone + other_alone, 24)
+        self.assertNotEqual(alone, other_alone)
+        self.assertTrue(locked)
+        self.assertRegex(refused, "reads in lockstep.*this source cannot.*lockstep=False")
+
     def test_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
             arguments = (2, self.path, f"{folder}/store", folder)

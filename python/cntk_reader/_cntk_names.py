@@ -1,0 +1,186 @@
+"""CNTK's other names for what streams and minibatches have, so that programs for CNTK run unchanged.
+
+The names are those that CNTK 2.7's Python package shows: thin aliases, which know nothing that the rest of this package does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._types import Array, Floats, FloatType
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+    from ._minibatch import StreamMinibatch
+
+#: CNTK's numbers of storage formats and types.
+_STORAGE = {"dense": 0, "sparse": 1}
+_ELEMENT = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
+
+#: What CNTK's masks have in the columns of sequences.
+_GAP, _VALID, _BEGIN = 0, 1, 2
+
+
+class SampleLayout(tuple):  # type: ignore[type-arg]
+    """A shape, as CNTK's ``NDShape`` gives it."""
+
+    __slots__ = ()
+
+    def dimensions(self) -> tuple[int, ...]:
+        """The dimensions."""
+        return tuple(self)
+
+
+class StreamNames:
+    """CNTK's names of what a stream is."""
+
+    name: str
+    stream_id: int
+    storage_format: str
+    dtype: npt.DTypeLike
+    shape: tuple[int, ...]
+    defines_mb_size: bool
+    is_binary: bool
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of a sample."""
+        return self.shape
+
+    @property
+    def m_name(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def m_id(self) -> int:
+        """The number of the stream."""
+        return self.stream_id
+
+    @property
+    def m_storage_format(self) -> int:
+        """0: dense, 1: sparse."""
+        return _STORAGE[self.storage_format]
+
+    @property
+    def m_element_type(self) -> int:
+        """1: float32, 2: float64."""
+        return _ELEMENT[np.dtype(self.dtype)]
+
+    @property
+    def m_sample_layout(self) -> SampleLayout:
+        """The shape of a sample, with ``dimensions()``."""
+        return SampleLayout(self.shape)
+
+    @property
+    def m_defines_mb_size(self) -> bool:
+        """Whether minibatch sizes count its samples."""
+        return self.defines_mb_size
+
+    @property
+    def m_is_binary(self) -> bool:
+        """Whether samples are opaque bytes."""
+        return self.is_binary
+
+    def as_string(self) -> str:
+        """The name and the shape."""
+        return f"{self.name}([{' x '.join(map(str, self.shape))}])"
+
+
+class Value:
+    """The values of a stream in a minibatch, as CNTK's ``Value`` has them: one sequence after the other, filled up with zeros."""
+
+    def __init__(self, stream: StreamMinibatch) -> None:
+        self._stream = stream
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(sequences, samples of the longest, *shape of a sample)."""
+        stream = self._stream
+        return stream.num_sequences, stream.longest, *stream.info.shape
+
+    @property
+    def dtype(self) -> FloatType:
+        """Type of the values."""
+        return self._stream.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the values are sparse."""
+        return self._stream.is_sparse
+
+    @property
+    def mask(self) -> npt.NDArray[np.int8]:
+        """(sequences, samples of the longest): 2 at the beginning of a sequence, 1 at its other samples, 0 past its end."""
+        present = self._stream.padded_mask()
+        mask = np.where(present, _VALID, _GAP).astype(np.int8)
+        mask[:, :1] = np.where(present[:, :1], _BEGIN, _GAP)
+        return mask
+
+    @property
+    def masked_count(self) -> int:
+        """Columns past the ends of sequences."""
+        return int((self.mask == _GAP).sum())
+
+    def asarray(self) -> Floats:
+        """The values, dense, of :attr:`shape`. Past the end of a sequence they are 0."""
+        return self._stream.padded().array
+
+    def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
+        """The sequences; ``variable`` is not needed here."""
+        return self._stream.as_sequences()
+
+    def __len__(self) -> int:
+        return self._stream.num_sequences
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.asarray(), dtype)
+
+    def __repr__(self) -> str:
+        return f"Value([{' x '.join(map(str, self.shape))}], CPU)"
+
+
+class MinibatchNames:
+    """CNTK's names of what a stream has in a minibatch."""
+
+    @property
+    def _me(self) -> Any:
+        return self
+
+    @property
+    def data(self) -> Value:
+        """The values, with CNTK's ``asarray()``, ``shape`` and ``mask``: one row for each sequence."""
+        return Value(self._me)
+
+    @property
+    def mask(self) -> npt.NDArray[np.int8]:
+        """See :attr:`Value.mask`."""
+        return self.data.mask
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """See :attr:`Value.shape`."""
+        return self.data.shape
+
+    @property
+    def number_of_samples(self) -> int:
+        """:attr:`StreamMinibatch.num_samples`."""
+        return self._me.num_samples  # type: ignore[no-any-return]
+
+    @property
+    def number_of_sequences(self) -> int:
+        """:attr:`StreamMinibatch.num_sequences`."""
+        return self._me.num_sequences  # type: ignore[no-any-return]
+
+    @property
+    def sweep_end(self) -> bool:
+        """Whether a sweep ends with this minibatch."""
+        return self._me.end_of_sweep  # type: ignore[no-any-return]
+
+    def as_string(self) -> str:
+        """A line about it."""
+        return f"MinibatchData(data={self.data!r}, samples={self._me.num_samples}, seqs={self._me.num_sequences})"

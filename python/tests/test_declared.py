@@ -1,0 +1,170 @@
+"""Streams that are declared: each exists in the data, none is lost, and what is said of it has an effect."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from cntk_reader import (
+    Base64ImageDeserializer,
+    CBFDeserializer,
+    ComposableUserDeserializer,
+    CTFDeserializer,
+    HTKFeatureDeserializer,
+    HTKMLFBinaryDeserializer,
+    HTKMLFDeserializer,
+    ImageDeserializer,
+    KaldiDeserializer,
+    LatticeDeserializer,
+    MinibatchSource,
+    ReaderError,
+    Scale,
+    SequenceList,
+    StreamDef,
+    StreamDefs,
+    StreamInformation,
+    UserDeserializer,
+    from_arrays,
+)
+
+#: A binary file with the streams "features" (dense, 2 values) and "words" (sparse, 5 values).
+DUMP = (
+    "6e69625f6b746e63010000000200000002000000020000000000803f0000004000004040000080400100"
+    "00000000a0400000d040010000000200000000008040000040400000000001000000020000000200"
+    "0000030000000000803f0000003f000080bf0400000002000000030000000100000002000000"
+    "01000000010000000000e040000000410100000001000000000010410000000001000000"
+    "6e69625f6b746e63020000000200000000080000006665617475726573000200000001050000"
+    "00776f7264730005000000"
+    "0c0000000000000002000000040000007800000000000000010000000100000"
+    "09c00000000000000"
+)
+
+
+class OfBinaryFiles(unittest.TestCase):
+    def test_each_is_in_the_file(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = str(Path(folder.name) / "x.cbf")
+        Path(path).write_bytes(bytes.fromhex(DUMP))
+        for streams, names in [
+            ({}, {"features", "words"}),
+            (StreamDefs(x=StreamDef("features", 2)), {"x", "words"}),
+            (StreamDefs(words=StreamDef(shape=5, is_sparse=True)), {"features", "words"}),
+            (StreamDefs(words=StreamDef("features"), features=StreamDef("words")), {"features", "words"}),
+        ]:
+            with self.subTest(streams), MinibatchSource(CBFDeserializer(path, streams)) as source:
+                self.assertEqual(set(source.streams), names)
+        table = [
+            (StreamDefs(q=StreamDef()), "The file has no stream 'q'."),
+            (StreamDefs(q=StreamDef("nothing")), "The file has no stream 'nothing', which is to be delivered as 'q'."),
+            (StreamDefs(Words=StreamDef()), "The file has no stream 'Words'."),
+            (StreamDefs(q=StreamDef("words"), r=StreamDef("words")), "has two names: 'q' and 'r'"),
+            (StreamDefs(words=StreamDef("features")), "Two streams with the same name 'words'"),
+            (StreamDefs(features=StreamDef(shape=3)), "'features' has samples of 2 values .* said to have 3"),
+            (StreamDefs(features=StreamDef(is_sparse=True)), "'features' is dense"),
+        ]
+        for streams, message in table:
+            with self.subTest(message), self.assertRaisesRegex((ReaderError, ValueError), message):
+                MinibatchSource(CBFDeserializer(path, streams))
+
+
+class OfEveryKind(unittest.TestCase):
+    def test_names_that_differ_in_case_alone(self):
+        streams = {"x": StreamDef(shape=1), "X": StreamDef(shape=2)}
+        for make in (
+            lambda: StreamDefs(**streams),
+            lambda: CTFDeserializer("x.ctf", streams),
+            lambda: CBFDeserializer("x.cbf", streams),
+            lambda: ImageDeserializer("x.map", {"x": StreamDef("image"), "X": StreamDef("label", 3)}),
+        ):
+            with self.assertRaisesRegex(ValueError, "'x' and 'X' differ in upper and lower case alone"):
+                make()
+
+    def test_what_has_no_effect_is_an_error(self):
+        said = {
+            "field": "f",
+            "context": (1, 1),
+            "scp": "a.scp",
+            "mlf": "a.mlf",
+            "ark": "a.ark",
+            "broadcast": True,
+            "max_sequence_length": 9,
+            "transforms": [Scale(1, 1, 1)],
+            "defines_mb_size": True,
+            "is_sparse": True,
+        }
+        kinds = [
+            (lambda streams: CTFDeserializer("x", streams), "field transforms defines_mb_size is_sparse"),
+            (lambda streams: CBFDeserializer("x", streams), "field defines_mb_size is_sparse"),
+            (HTKFeatureDeserializer, "scp context broadcast max_sequence_length defines_mb_size"),
+            (lambda streams: HTKMLFDeserializer(None, streams), "mlf is_sparse"),
+            (HTKMLFBinaryDeserializer, "mlf is_sparse"),
+            (lambda streams: LatticeDeserializer("x", streams), ""),
+            (KaldiDeserializer, "scp ark context broadcast max_sequence_length defines_mb_size is_sparse"),
+        ]
+        for number, (make, used) in enumerate(kinds):
+            for option, value in said.items():
+                with self.subTest(kind=number, option=option):
+                    streams = {"x": StreamDef(**{option: value})}
+                    if option in used.split():
+                        make(streams)
+                    else:
+                        with self.assertRaisesRegex(ValueError, f"knows nothing of '{option}'"):
+                            make(streams)
+
+    def test_two_of_one_field(self):
+        for kind in (ImageDeserializer, Base64ImageDeserializer):
+            for field in ("image", "label"):
+                streams = StreamDefs(a=StreamDef(field, 3), b=StreamDef(field, 3))
+                with self.subTest(kind=kind, field=field), self.assertRaisesRegex(ValueError, f"the field '{field}'"):
+                    kind("x", streams).section()
+
+    def test_two_deserializers_with_one_stream(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "x.ctf")
+            Path(path).write_text("|x 1\n|x 2\n")
+            file = CTFDeserializer(path, StreamDefs(x=StreamDef(shape=1)))
+            arrays = from_arrays(x=np.zeros((2, 1), np.float32))
+            for two in ([file, file], [file, arrays], [arrays, from_arrays(x=np.ones((2, 1), np.float32))]):
+                with self.assertRaisesRegex(ReaderError, "Two streams with the same name 'x'"):
+                    MinibatchSource(two)
+
+
+class OfUsers(unittest.TestCase):
+    def deserializer(self, base, names, **attributes):
+        class Data(base):
+            def stream_infos(self):
+                return [StreamInformation(name, i, "dense", np.float32, (1,)) for i, name in enumerate(names)]
+
+            def num_chunks(self):
+                return 1
+
+            def get_sequences(self, chunk_id):
+                return SequenceList(1)
+
+            def get_chunk(self, chunk_id):
+                return {name: np.zeros((1, 1), np.float32) for name in names}
+
+        for name, value in attributes.items():
+            setattr(Data, name, value)
+        return Data()
+
+    def test_names(self):
+        for base in (UserDeserializer, ComposableUserDeserializer):
+            with MinibatchSource(self.deserializer(base, ["a", "b", "A"])) as source:
+                self.assertEqual(list(source.streams), ["a", "b", "A"])
+            with self.assertRaisesRegex(ValueError, "Two streams have the name 'a'"):
+                MinibatchSource(self.deserializer(base, ["a", "b", "a"]))
+            with self.assertRaisesRegex(
+                ValueError, "'transforms' are given for the stream 'q'.*There is no stream 'q'"
+            ):
+                MinibatchSource(self.deserializer(base, ["a"], transforms={"q": [Scale(1, 1, 1)]}))
+
+    def test_flags(self):
+        for flag in ("thread_safe", "has_text_keys"):
+            with self.assertRaisesRegex(TypeError, f"Data.{flag} has to be True or False, and is 'no'"):
+                MinibatchSource(self.deserializer(ComposableUserDeserializer, ["a"], **{flag: "no"}))
+
+
+if __name__ == "__main__":
+    unittest.main()
