@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::file::DataFile;
 use crate::file::text::{MARK, with_line_breaks};
+use byteorder::{ByteOrder, LittleEndian};
 
 /// What the content of a file looks like. Names and extensions of files play no part.
 ///
@@ -47,6 +48,8 @@ pub enum FileFormat {
     Numbers,
     /// Lines of a label and `index:value` pairs (SVMlight, LIBSVM).
     LibSvm,
+    /// Vowpal Wabbit's text format: lines of a label and namespaces, `1 'tag|name feature:value`, which look like CTF.
+    VowpalWabbit,
     /// JSON, or a JSON object in each line.
     Json,
     /// Compressed by gzip.
@@ -187,6 +190,9 @@ impl FileFormat {
         if head.starts_with(b"BM") && head.get(6..10) == Some(&[0; 4]) {
             return FileFormat::Bmp;
         }
+        if is_documented_cbf(head, size) {
+            return FileFormat::Cbf;
+        }
         if is_htk(head, size) {
             return FileFormat::HtkFeatures;
         }
@@ -223,6 +229,7 @@ impl FileFormat {
             FileFormat::Tsv => "a table with tabs between its fields (TSV)",
             FileFormat::Numbers => "a table of numbers with blanks between them",
             FileFormat::LibSvm => "a text file in LIBSVM's format",
+            FileFormat::VowpalWabbit => "a text file in Vowpal Wabbit's format",
             FileFormat::Json => "a JSON file",
             FileFormat::Gzip => "a file compressed by gzip",
             FileFormat::Zstd => "a file compressed by zstd",
@@ -271,7 +278,12 @@ impl FileFormat {
                  a deserializer of your own."
             }
             FileFormat::LibSvm => {
-                "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0."
+                "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0; of a ranking (qid), write \
+                 the number of the group as the id at the start of the line."
+            }
+            FileFormat::VowpalWabbit => {
+                "A number at the start of a line is an id in CNTK's text format: write the label as a sample, '|labels class:1', and features \
+                 as '|name index:value ...' with numbers from 0 as indices."
             }
             FileFormat::Npy => {
                 "The command-line tool makes CNTK's text format of it: cntk-reader convert FILE NEW.ctf"
@@ -311,6 +323,22 @@ impl FileFormat {
             FileFormat::Bytes => "If it should be text, it is damaged.",
         }
     }
+}
+
+/// Whether a file begins as one of CNTK's binary format in the layout that its documentation has: version, chunks, streams, and the
+/// name and the kind of the first stream.
+fn is_documented_cbf(head: &[u8], size: u64) -> bool {
+    let long = |at: usize| head.get(at..at + 8).map(LittleEndian::read_u64);
+    let int = |at: usize| head.get(at..at + 4).map(LittleEndian::read_u32);
+    let (Some(1), Some(chunks), Some(streams), Some(length)) = (long(0), long(8), int(16), int(20)) else {
+        return false;
+    };
+    // A chunk and a stream take at least 16 bytes of the header each.
+    let fits = chunks.max(streams.into()) <= size / 16 && streams > 0;
+    let name_end = 24 + length as usize;
+    let Some(name) = head.get(24..name_end).filter(|name| !name.is_empty()) else { return false };
+    fits && std::str::from_utf8(name).is_ok_and(|name| !name.contains(char::is_control))
+        && int(name_end).is_some_and(|kind| kind <= 1)
 }
 
 /// Whether a file begins with the header of HTK features and has the size that this header states.
@@ -360,6 +388,9 @@ fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
         .take(LINES)
         .collect();
     let Some(&first) = lines.first() else { return FileFormat::Text };
+    if is_vowpal_wabbit(&lines) {
+        return FileFormat::VowpalWabbit;
+    }
     if let Some(format) = of_ctf_line(first.trim_start()) {
         return format;
     }
@@ -423,6 +454,30 @@ fn of_ctf_line(line: &str) -> Option<FileFormat> {
     starts_sample(rest.trim_start()).then_some(FileFormat::CtfTextIds)
 }
 
+/// Lines of a label, perhaps a weight and a tag, and features behind `|`; and one of them cannot be a line of CTF.
+fn is_vowpal_wabbit(lines: &[&str]) -> bool {
+    let mut is_certain = false;
+    for line in lines {
+        let Some((head, features)) = line.split_once('|') else { return false };
+        let words: Vec<&str> = head.split_ascii_whitespace().collect();
+        let (numbers, rest) = words.split_at(words.iter().take_while(|word| is_number(word)).count());
+        let has_tag = match rest {
+            [] => false,
+            [tag] => tag.starts_with('\'') || !head.ends_with(char::is_whitespace),
+            _ => return false,
+        };
+        if numbers.is_empty() || numbers.len() > 3 {
+            return false;
+        }
+        let is_signed = numbers[0].starts_with(['+', '-']);
+        let mut nameless = features.split('|').next().unwrap_or_default().split_ascii_whitespace().peekable();
+        let is_nameless =
+            features.starts_with(' ') && nameless.peek().is_some() && nameless.all(|word| word.contains(':'));
+        is_certain |= has_tag || is_signed || is_nameless || numbers.len() > 1;
+    }
+    is_certain
+}
+
 /// `key [ 1 2 3`, also with the numbers in the lines that follow.
 fn is_kaldi_text(line: &str) -> bool {
     let Some((key, rest)) = line.split_once([' ', '\t']) else { return false };
@@ -468,6 +523,11 @@ fn is_image_line(line: &str) -> bool {
     is_image && !class.is_empty() && class.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// The group of a line in a ranking: `qid:3`.
+fn is_query(field: &str) -> bool {
+    field.strip_prefix("qid:").is_some_and(|group| group.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn is_libsvm_line(line: &str) -> bool {
     let mut fields = line.split_ascii_whitespace();
     let is_pair = |field: &str| {
@@ -475,8 +535,10 @@ fn is_libsvm_line(line: &str) -> bool {
             !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit()) && is_number(value)
         })
     };
+    // A comment ends the line; rankings have a group, `qid:3`, after the label.
+    let mut fields = fields.by_ref().take_while(|field| !field.starts_with('#'));
     let has_label = fields.next().is_some_and(is_number);
-    let mut pairs = fields.peekable();
+    let mut pairs = fields.filter(|field| !is_query(field)).peekable();
     has_label && pairs.peek().is_some() && pairs.all(is_pair)
 }
 
@@ -516,6 +578,10 @@ mod tests {
             ("1\t2\n3\t4\n", FileFormat::Tsv),
             ("0.5 0.25 1e3\n1 2 3\n", FileFormat::Numbers),
             ("-1 1:0.5 7:1\n+1 2:0.25\n", FileFormat::LibSvm),
+            ("3 qid:1 1:0.5 7:1 # |doc a\n1 qid:1 2:0.25\n", FileFormat::LibSvm),
+            ("1 1.0 'tag|f 1:0.5 b\n-1 'two|f 2:1 |g c\n", FileFormat::VowpalWabbit),
+            ("1 | 1:0.5 2:1\n-1 | 2:1\n", FileFormat::VowpalWabbit),
+            ("-1 |f a:0.5 b\n+1 |f c\n", FileFormat::VowpalWabbit),
             ("{\"a\": 1}\n{\"a\": 2}\n", FileFormat::Json),
             ("Dear reader,\nthis is a text.\n", FileFormat::Text),
             ("0 x 1 2 y 0:1\n1 x 1 2 y 2:1\n", FileFormat::Text),

@@ -15,6 +15,7 @@
 
 pub mod arena;
 pub(crate) mod decimal;
+pub(crate) mod finite;
 pub(crate) mod implied;
 pub(crate) mod narrow;
 pub(crate) mod widen;
@@ -32,6 +33,8 @@ pub trait Value: arena::Plain + Zero + Default + PartialEq + Send + Sync + std::
     fn from_i32(number: i32) -> Self;
     /// The value with the other sign, also of zero, if the lowest bit is set. Signs are as good as random: no branch.
     fn negated_if(self, bit: u64) -> Self;
+    /// Whether it is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
 }
 
 impl Value for f32 {
@@ -51,6 +54,10 @@ impl Value for f32 {
     fn negated_if(self, bit: u64) -> f32 {
         f32::from_bits(self.to_bits() ^ (bit as u32) << 31)
     }
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        f32::is_finite(self)
+    }
 }
 
 impl Value for f64 {
@@ -69,6 +76,10 @@ impl Value for f64 {
     #[inline(always)]
     fn negated_if(self, bit: u64) -> f64 {
         f64::from_bits(self.to_bits() ^ bit << 63)
+    }
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        f64::is_finite(self)
     }
 }
 

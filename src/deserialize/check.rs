@@ -8,10 +8,12 @@ use super::Deserializer;
 use super::fetched::Fetched;
 use super::{Chunk, Loaded};
 use crate::cancel::carried;
+use crate::compact::Value;
 use crate::corpus::Corpus;
 use crate::error::{ErrorKind, Location};
-use crate::sequence::{ChunkId, SequenceId, SequenceView, ViewKind};
-use crate::stream::{Storage, StreamInfo};
+use crate::pack::plain::PlainSequence;
+use crate::sequence::{ChunkId, SequenceId, SequenceView, ValueForm, ViewKind};
+use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use byteorder::{ByteOrder, NativeEndian};
 use rayon::prelude::*;
@@ -50,6 +52,11 @@ impl Finding {
     pub fn new(severity: Severity, message: impl Into<String>) -> Finding {
         let (detail, location) = (String::new(), Location::default());
         Finding { severity, message: message.into(), detail, location, kind: None }
+    }
+
+    /// A note at a place, still without words.
+    pub(crate) fn at(location: Location) -> Finding {
+        Finding { location, ..Finding::new(Severity::Note, "") }
     }
 
     /// Names the file, if no file is named yet.
@@ -98,6 +105,12 @@ pub struct StreamStatistics {
     pub shorter: u64,
     /// Samples that do not fit the declared dimension, and are refused.
     pub longer: u64,
+    /// The least index of sparse samples; `None` if there is none.
+    pub least_index: Option<u64>,
+    /// Sparse samples with exactly one value.
+    pub single: u64,
+    /// Values of sparse samples other than 1.
+    pub other_values: u64,
 }
 
 impl StreamStatistics {
@@ -109,6 +122,13 @@ impl StreamStatistics {
         self.dim = self.dim.max(other.dim);
         self.shorter += other.shorter;
         self.longer += other.longer;
+        self.see_index(other.least_index);
+        self.single += other.single;
+        self.other_values += other.other_values;
+    }
+
+    fn see_index(&mut self, index: Option<u64>) {
+        self.least_index = [self.least_index, index].into_iter().flatten().min();
     }
 
     /// Adds a sequence, whose dense samples have `size` values.
@@ -118,21 +138,63 @@ impl StreamStatistics {
         match &view.kind {
             ViewKind::Sparse(sparse) => {
                 self.values += sparse.count() as u64;
-                let largest = match sparse.narrow {
-                    true => {
-                        sparse.indices.chunks_exact(2).map(|i| u64::from(NativeEndian::read_u16(i))).max()
-                    }
+                let range = match sparse.narrow {
+                    true => range(sparse.indices.chunks_exact(2).map(|i| NativeEndian::read_u16(i).into())),
                     false => {
-                        sparse.indices.chunks_exact(4).map(|i| NativeEndian::read_i32(i).max(0) as u64).max()
+                        range(sparse.indices.chunks_exact(4).map(|i| NativeEndian::read_i32(i).max(0) as u64))
                     }
                 };
-                self.dim = self.dim.max(largest.map_or(0, |index| index + 1));
+                if let Some((least, greatest)) = range {
+                    self.dim = self.dim.max(greatest + 1);
+                    self.see_index(Some(least));
+                }
+                self.single += sparse.offsets.windows(2).filter(|pair| pair[1] - pair[0] == 1).count() as u64;
             }
             ViewKind::Dense | ViewKind::Frames(_) if view.samples > 0 => {
                 self.values += u64::from(view.samples) * size;
                 self.dim = self.dim.max(size);
             }
             ViewKind::Dense | ViewKind::Frames(_) => {}
+        }
+    }
+}
+
+/// The least and the greatest of some numbers.
+fn range(numbers: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
+    numbers.fold(None, |range, number| {
+        let (least, greatest) = range.unwrap_or((number, number));
+        Some((least.min(number), greatest.max(number)))
+    })
+}
+
+/// What is legal, but is worth a note once for each stream of a deserializer, with the number of its cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoteKind {
+    /// A number that is so small that it becomes 0.
+    Underflow,
+    /// A sequence in which the stream has fewer samples than the sequence has lines.
+    FewerSamples,
+}
+
+/// The cases of one [`NoteKind`] in a stream.
+#[derive(Debug, Clone)]
+pub struct CountedNote {
+    /// What it is.
+    pub kind: NoteKind,
+    /// Number of the stream.
+    pub stream: usize,
+    /// Number of the cases.
+    pub count: u64,
+    /// Where the first one is.
+    pub first: Location,
+}
+
+/// Adds notes to others, of each kind and stream once.
+pub fn add_notes(notes: &mut Vec<CountedNote>, others: Vec<CountedNote>) {
+    for other in others {
+        match notes.iter_mut().find(|known| (known.kind, known.stream) == (other.kind, other.stream)) {
+            Some(known) => known.count += other.count,
+            None => notes.push(other),
         }
     }
 }
@@ -156,6 +218,8 @@ pub struct ChunkCheck {
     pub text_ids: Option<(Finding, u64)>,
     /// By stream: the first sample that has an index more than once, and the number of these samples.
     pub repeats: Vec<Option<(Finding, u64)>>,
+    /// What is counted and reported once.
+    pub notes: Vec<CountedNote>,
 }
 
 /// A name in a file that no stream has.
@@ -203,6 +267,7 @@ impl ChunkCheck {
         }
         self.streams.iter_mut().zip(&next.streams).for_each(|(own, next)| own.add(next));
         add_names(&mut self.unknown_names, next.unknown_names);
+        add_notes(&mut self.notes, next.notes);
         match (&mut self.text_ids, next.text_ids) {
             (Some((_, count)), Some((_, next))) => *count += next,
             (own, next) => *own = own.take().or(next),
@@ -317,6 +382,7 @@ fn look_at(
     most: usize,
 ) {
     let mut invalid = None;
+    let mut memory = PlainSequence::default();
     for (number, info) in source.streams().iter().enumerate() {
         match chunk.sequence(number, id.index) {
             Loaded::Data(view) => {
@@ -329,6 +395,14 @@ fn look_at(
                     finding.location.key = key_text(source, id, corpus);
                     check.repeats.resize_with(source.streams().len(), || None);
                     check.repeats[number].get_or_insert((finding, 0)).1 += count;
+                }
+                let late = late.map(|shape| StreamInfo { shape: shape.to_vec(), ..info.clone() });
+                let found = not_finite(&mut memory, &view, late.as_ref().unwrap_or(info));
+                if let Some(mut finding) = found {
+                    finding.location = source.location(id, number);
+                    finding.location.stream = Some(info.name.clone());
+                    finding.location.key = key_text(source, id, corpus);
+                    check.push(finding, most);
                 }
             }
             Loaded::Skipped => {}
@@ -346,6 +420,33 @@ fn look_at(
         finding.location.key = key_text(source, id, corpus);
         check.push(finding, most);
     }
+}
+
+/// The finding that a sequence has values that are infinite or NaN.
+fn not_finite(memory: &mut PlainSequence, view: &SequenceView<'_>, info: &StreamInfo) -> Option<Finding> {
+    let may_be = matches!(view.kind, ViewKind::Frames(_)) || view.form == ValueForm::Whole;
+    let values = if may_be { memory.decode(view, info).ok()?.values } else { return None };
+    let (first, count) = match info.element {
+        ElementType::Float => first_not_finite(values.chunks_exact(4).map(NativeEndian::read_f32)),
+        ElementType::Double => first_not_finite(values.chunks_exact(8).map(NativeEndian::read_f64)),
+    }?;
+    let place = match info.storage {
+        Storage::Dense => format!("sample {} of the sequence", first / info.sample_size().max(1)),
+        Storage::SparseCsc => format!("entry {first} of the sequence"),
+    };
+    let message = format!(
+        "The sequence has {count} values that are infinite or NaN, the first in {place}, counted from 0."
+    );
+    let detail =
+        "They are delivered as they are, as by CNTK, and spoil training: write the data anew without them.";
+    Some(Finding { detail: detail.to_owned(), ..Finding::new(Severity::Warning, message) })
+}
+
+/// The place of the first value that is infinite or NaN, and the number of these values.
+fn first_not_finite<T: Value>(values: impl Iterator<Item = T>) -> Option<(usize, usize)> {
+    let mut places = values.enumerate().filter(|(_, value)| !value.is_finite()).map(|(place, _)| place);
+    let first = places.next()?;
+    Some((first, 1 + places.count()))
 }
 
 fn key_text(source: &dyn Deserializer, id: SequenceId, corpus: &Corpus) -> Option<String> {

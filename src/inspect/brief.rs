@@ -114,7 +114,7 @@ fn statistics(text: &TextOptions, paths: &[String]) -> Result<Vec<StreamStatisti
     for path in paths.iter().step_by(paths.len().div_ceil(LOOKED_AT).max(1)) {
         let seen = TextOutline::of_sample(path)?;
         for (own, stream) in statistics.iter_mut().zip(&text.streams) {
-            if let Some(found) = seen.streams.iter().find(|found| found.name == stream.alias) {
+            if let Some(found) = seen.streams.iter().find(|found| found.alias == stream.alias) {
                 own.add(&found.seen);
             }
         }

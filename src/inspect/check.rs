@@ -1,11 +1,12 @@
 //! Checks all data of an [`Inspector`], in parallel, and reports in the order of the data.
 
 use super::inspector::{InspectedMember, Inspector};
-use super::join;
+use super::{join, notes};
 use crate::Result;
 use crate::cancel::{self, carried};
 use crate::deserialize::check::{
-    ChunkCheck, Finding, Severity, StreamStatistics, UnknownName, add_names, add_repeats, check_loaded,
+    ChunkCheck, CountedNote, Finding, Severity, StreamStatistics, UnknownName, add_names, add_notes,
+    add_repeats, check_loaded,
 };
 use crate::deserialize::text::index::faults;
 use crate::deserialize::{Chunk, Deserializer};
@@ -106,8 +107,9 @@ impl Inspector {
             is_partial: false,
             text_ids: 0,
             repeats: Vec::new(),
+            notes: Vec::new(),
         };
-        for member in self.members() {
+        for (number, member) in self.members().iter().enumerate() {
             let streams = vec![StreamStatistics::default(); member.streams().len()];
             run.summary.streams.push(streams);
             run.summary.unknown_names.push(Vec::new());
@@ -115,6 +117,7 @@ impl Inspector {
                 continue;
             }
             run.text_ids = 0;
+            run.notes.clear();
             match (member.error(), member.opened()) {
                 (Some(error), _) => {
                     run.report([Finding::from(error.clone()).in_file(member.name())]);
@@ -125,10 +128,15 @@ impl Inspector {
                     run.report(others.into_iter().map(Finding::from));
                 }
                 (None, Some(opened)) => {
+                    run.report(notes::of_format(self.settings.deserializers.get(number)));
                     self.check_member(member, opened, &mut run, total, progress)?;
                     run.report_names(member.name());
                     run.report_text_ids(member.name());
                     run.report_repeats(member.name());
+                    let seen = run.summary.streams.last().cloned().unwrap_or_default();
+                    let member_options = self.settings.deserializers.get(number);
+                    let counted = std::mem::take(&mut run.notes);
+                    run.report(notes::of_member(member_options, member, &seen, &counted));
                 }
                 (None, None) => {}
             }
@@ -234,6 +242,8 @@ struct Run<'a> {
     text_ids: u64,
     /// By stream of the last deserializer: the first sample that repeats an index, and the number of these samples.
     repeats: Vec<Option<(Finding, u64)>>,
+    /// What is counted of the last deserializer, and reported at its end.
+    notes: Vec<CountedNote>,
 }
 
 impl Run<'_> {
@@ -296,6 +306,7 @@ impl Run<'_> {
         if let Some(names) = self.summary.unknown_names.last_mut() {
             add_names(names, check.unknown_names);
         }
+        add_notes(&mut self.notes, check.notes);
         self.summary.bytes += check.bytes;
         if let Some((first, count)) = check.text_ids {
             if self.text_ids == 0 {

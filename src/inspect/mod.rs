@@ -32,6 +32,7 @@ mod generated;
 mod inspector;
 mod join;
 mod lengths;
+mod notes;
 mod outline;
 mod sequences;
 

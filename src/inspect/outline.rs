@@ -4,12 +4,12 @@ use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
 use crate::config::options::MOST_ERRORS;
 use crate::config::{self, Config, CtfDeserializer, ReaderOptions};
-use crate::deserialize::check::{Finding, StreamStatistics};
+use crate::deserialize::check::{Finding, Severity, StreamStatistics};
 use crate::file::{DataFile, address};
 use crate::reader::build;
 use crate::stream::Storage;
 use crate::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -36,8 +36,11 @@ pub struct TextOutline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutlineStream {
-    /// Its name in the file.
+    /// Its name. It differs from the name in the file if that differs from the name of an earlier stream in upper and lower case only:
+    /// `x` and `X` are one stream in configurations.
     pub name: String,
+    /// Its name in the file.
+    pub alias: String,
     /// Dense or sparse: sparse samples are written as `index:value`.
     pub storage: Storage,
     /// The least dimension that the samples seen fit into: the most values of a dense sample, the greatest index and 1 of
@@ -89,7 +92,7 @@ impl Sampled {
             },
             ..StreamStatistics::default()
         };
-        OutlineStream { name: self.name.clone(), storage, dim: dim.max(1), seen }
+        OutlineStream { name: self.name.clone(), alias: self.name.clone(), storage, dim: dim.max(1), seen }
     }
 }
 
@@ -148,6 +151,7 @@ impl TextOutline {
         // a sample of each stream.
         let is_common = |stream: &&Sampled| stream.sequences > sample.sequences / 2;
         outline.streams = sample.streams.iter().filter(is_common).map(Sampled::stream).collect();
+        outline.rename_alike();
         if outline.streams.is_empty() {
             let message = format!("The file '{path}' has no streams in the part that was looked at.");
             return Err(Error::data(message)
@@ -163,6 +167,40 @@ impl TextOutline {
                 .in_file(path));
         }
         Ok(outline)
+    }
+
+    /// Gives streams whose names in the file differ in upper and lower case only names that differ.
+    fn rename_alike(&mut self) {
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let in_file: BTreeSet<String> =
+            self.streams.iter().map(|stream| stream.alias.to_lowercase()).collect();
+        for stream in &mut self.streams {
+            let mut number = 1;
+            while !taken.insert(stream.name.to_lowercase()) {
+                number += 1;
+                stream.name = format!("{}{number}", stream.alias);
+                // A name that another stream has in the file is left to that one.
+                while in_file.contains(&stream.name.to_lowercase()) {
+                    number += 1;
+                    stream.name = format!("{}{number}", stream.alias);
+                }
+            }
+        }
+    }
+
+    /// Notes about the streams that do not have the names of the file.
+    pub(super) fn notes(&self) -> impl Iterator<Item = Finding> + '_ {
+        self.streams.iter().filter(|stream| stream.name != stream.alias).map(|stream| {
+            let OutlineStream { name, alias, .. } = stream;
+            let message = format!(
+                "Samples named '{alias}' are read as the stream '{name}': another name differs from it in upper and lower case only."
+            );
+            let mut note = Finding::new(Severity::Note, message).in_file(&self.path);
+            note.detail = "Names of streams that differ in case alone are one name in a configuration: rename one in the file, or give \
+                           it another name by 'alias'."
+                .to_owned();
+            note
+        })
     }
 
     /// Looks at the ids.
@@ -200,9 +238,12 @@ impl TextOutline {
 
     fn with_dims(&self, dim: impl Fn(&OutlineStream) -> usize) -> CtfDeserializer {
         let path = address::exact(&self.path);
-        self.streams.iter().fold(CtfDeserializer::new(Path::new(&path)), |ctf, stream| match stream.storage {
-            Storage::Dense => ctf.dense(&stream.name, dim(stream)),
-            _ => ctf.sparse(&stream.name, dim(stream)),
+        self.streams.iter().fold(CtfDeserializer::new(Path::new(&path)), |ctf, stream| {
+            let ctf = match stream.storage {
+                Storage::Dense => ctf.dense(&stream.name, dim(stream)),
+                _ => ctf.sparse(&stream.name, dim(stream)),
+            };
+            if stream.name == stream.alias { ctf } else { ctf.alias(&stream.alias) }
         })
     }
 
@@ -249,7 +290,10 @@ impl TextOutline {
             let has_changed = self.learn(&data, &summary);
             if !has_changed || round == ROUNDS {
                 self.is_complete = summary.is_complete;
-                let _ = findings.into_iter().try_for_each(listener);
+                let notes: Vec<Finding> = self.notes().collect();
+                let mut summary = summary;
+                summary.notes += notes.len() as u64;
+                let _ = findings.into_iter().chain(notes).try_for_each(listener);
                 return Ok((self, data, summary));
             }
         }

@@ -3,17 +3,19 @@
 
 use super::parse::fast::FRONT;
 use super::segment::{self, Scratch, Scratched};
-use super::{TextFile, advice};
+use super::{TextFile, advice, unusual};
 use crate::Result;
 use crate::cancel::carried;
 use crate::config::options::MOST_ERRORS;
 use crate::deserialize::check::{
-    ChunkCheck, Finding, RepeatFinder, Severity, StreamStatistics, UnknownName, repeated_index,
+    ChunkCheck, CountedNote, Finding, RepeatFinder, Severity, StreamStatistics, UnknownName, repeated_index,
 };
+use crate::deserialize::text::index::SequenceSpan;
 use crate::deserialize::text::parse::collect::Note;
 use crate::deserialize::text::parse::output::Column;
 use crate::deserialize::text::parse::report::{Cause, Report};
 use crate::deserialize::text::parse::rules::{StreamRule, ends_name};
+use crate::error::Location;
 use crate::file::DataFile;
 use crate::memory::room;
 use crate::sequence::ChunkId;
@@ -65,6 +67,14 @@ impl TextFile {
         for (finding, _) in check.repeats.iter_mut().flatten() {
             self.number_lines(&file, std::slice::from_mut(finding));
         }
+        let mut first: Vec<Finding> =
+            check.notes.iter().map(|note| Finding::at(note.first.clone())).collect();
+        self.number_lines(&file, &mut first);
+        for note in &mut check.notes {
+            let offset = note.first.offset;
+            let numbered = first.iter().find(|finding| finding.location.offset == offset);
+            note.first.line = numbered.and_then(|finding| finding.location.line);
+        }
         self.explain_missing_names(&file, &mut check.findings);
         Ok(check)
     }
@@ -96,6 +106,9 @@ impl TextFile {
                 &mut report,
                 go_on,
             )?;
+            let spans: Vec<SequenceSpan> = self.index.spans(id, sequences.clone()).collect();
+            let whole = (&text[FRONT..FRONT + length], start);
+            let unusual = unusual::look(&self.rules, &spans, whole, output, &mut report);
             let collected = report.take_collected();
             let streams = (0..).zip(&output.columns).map(|(stream, column)| {
                 let rule = &self.rules.streams[stream];
@@ -105,6 +118,9 @@ impl TextFile {
                     false if samples > collected.shorter[stream] => rule.dim as u64,
                     false => 0,
                 };
+                let entries = |pair: &[u32]| pair[1] - pair[0];
+                let single = column.offsets.windows(2).filter(|pair| entries(pair) == 1).count() as u64;
+                let others = || column.values.iter().filter(|value| **value != T::from_u16(1)).count() as u64;
                 StreamStatistics {
                     sequences: u64::from(output.sequences()) - output.skipped.len() as u64,
                     samples,
@@ -112,6 +128,9 @@ impl TextFile {
                     dim: collected.dims[stream].max(whole),
                     shorter: collected.shorter[stream],
                     longer: collected.longer[stream],
+                    least_index: column.indices.iter().min().map(|&index| index as u64),
+                    single,
+                    other_values: if rule.sparse { others() } else { 0 },
                 }
             });
             let unknown_names = collected.unknown.names.iter().map(|(name, is_sparse)| UnknownName {
@@ -136,6 +155,7 @@ impl TextFile {
                 streams: streams.collect(),
                 bytes: length as u64,
                 unknown_names: unknown_names.collect(),
+                notes: self.notes(unusual),
                 text_ids: collected
                     .text_ids
                     .map(|(note, count)| (self.text_id(self.finding(&report, &note, id, &sequences)), count)),
@@ -196,6 +216,28 @@ impl TextFile {
         finding.location.stream = note.context.stream.map(|stream| self.rules.streams[stream].name.clone());
         finding.location.key = Some(self.rules.key_text(note.context.key));
         finding
+    }
+
+    /// Notes of a segment, counted by kind and stream.
+    fn notes(&self, found: Vec<unusual::Found>) -> Vec<CountedNote> {
+        let mut notes = Vec::new();
+        for (kind, offset, context) in found {
+            let stream = context.stream.unwrap_or(0);
+            let known = |note: &&mut CountedNote| (note.kind, note.stream) == (kind, stream);
+            if let Some(known) = notes.iter_mut().find(known) {
+                known.count += 1;
+                continue;
+            }
+            let first = Location {
+                file: Some(self.rules.file.clone()),
+                offset: Some(offset),
+                stream: Some(self.rules.streams[stream].name.clone()),
+                key: Some(self.rules.key_text(context.key)),
+                ..Location::default()
+            };
+            notes.push(CountedNote { kind, stream, count: 1, first });
+        }
+        notes
     }
 
     /// The finding that a file has textual ids: a warning if all errors are tolerated.

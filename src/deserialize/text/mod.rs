@@ -19,6 +19,7 @@ pub(crate) mod parse;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod unusual;
 mod warnings;
 
 use crate::cancel::carried;
@@ -42,8 +43,9 @@ use crate::{Error, Result};
 use chunk::{ATTEMPTS, TextChunk};
 use index::{Index, IndexOptions, SequenceSpan};
 pub use list::open_files;
+use parse::exact;
 use parse::fast::{FRONT, Fast};
-use parse::report::{Failure, Report, limit_text};
+use parse::report::{Cause, Failure, Report, limit_text};
 use parse::rules::Rules;
 use rayon::prelude::*;
 use segment::{Scratch, Scratched, Segment};
@@ -412,9 +414,13 @@ impl TextFile {
     ) -> Result<Segment> {
         T::with_scratch(|scratch| {
             let mut report = Report::new(&self.rules, self.rules.max_errors);
-            let stop = self.parse_segment(file, id, sequences, scratch, &mut report)?.err();
+            let stop = self.parse_segment(file, id, sequences.clone(), scratch, &mut report)?.err();
             let recycler = &self.common.recycler;
-            let (arena, parts) = segment::pack(&self.rules, &mut scratch.output, self.narrow, recycler)?;
+            let (arena, parts, not_finite) =
+                segment::pack(&self.rules, &mut scratch.output, self.narrow, recycler)?;
+            if not_finite.iter().any(|&count| count > 0) && report.shows(Level::Warning) {
+                self.note_not_finite(file, id, &sequences, scratch, &not_finite, &mut report)?;
+            }
             Ok(Segment {
                 arena,
                 parts,
@@ -448,6 +454,42 @@ impl TextFile {
         self.index.check_ids(spans(), bytes, start).map_err(|error| error.in_file(file.path()))?;
         let text = (&*scratch.text, length, start);
         segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report)
+    }
+
+    /// Notes the values of a segment that are infinite or NaN, `counts` of each stream: with its place the first one, or each of them if
+    /// the report lists all.
+    #[cold]
+    fn note_not_finite<T: Scratched>(
+        &self,
+        file: &DataFile,
+        id: ChunkId,
+        sequences: &Range<u32>,
+        scratch: &mut Scratch<T>,
+        counts: &[u64],
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        for (stream, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let rule = &self.rules.streams[stream];
+            let with = scratch.output.not_finite(stream, rule.sparse, rule.dim);
+            let most = if report.lists_all() { usize::MAX } else { 1 };
+            let with: Vec<u32> = with.take(most).map(|index| sequences.start + index).collect();
+            for index in with {
+                let Some(span) = self.index.spans(id, index..index + 1).next() else { continue };
+                let mut text = room::zeroed(span.size as usize, room::CHUNK)?;
+                let length = file.read_at(span.offset, &mut text)?;
+                let found = exact::unusual_numbers::<T>(&self.rules, &span, &text[..length]);
+                let of_stream = found.into_iter().filter(|(cause, _, context)| {
+                    context.stream == Some(stream) && matches!(cause, Cause::NotFinite { .. })
+                });
+                for (cause, offset, context) in of_stream.take(most) {
+                    report.note(cause, offset, context);
+                }
+            }
+            if most == 1 {
+                report.count_more(Cause::NotFinite { is_nan: false }, stream, count - 1);
+            }
+        }
+        Ok(())
     }
 
     /// See [`long::parse`].

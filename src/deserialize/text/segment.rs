@@ -10,7 +10,7 @@ use super::parse::rules::Rules;
 use crate::Result;
 use crate::compact::arena::{Arena, Recycler};
 use crate::compact::narrow::{self, Narrow};
-use crate::compact::{Value, ValueForm, decimal, implied};
+use crate::compact::{Value, ValueForm, decimal, finite, implied};
 use crate::memory::{Zeros, room};
 use std::cell::Cell;
 
@@ -159,13 +159,14 @@ pub fn parse_on<'r, T: Value>(
     Ok(parsed)
 }
 
-/// Copies what was parsed into memory of exactly its size. With `narrow`, values and indices may be stored in fewer bytes.
+/// Copies what was parsed into memory of exactly its size. With `narrow`, values and indices may be stored in fewer bytes. The last result
+/// has the number of values that are infinite or NaN, by stream; only values in their full width can be.
 pub fn pack<T: Scratched>(
     rules: &Rules,
     output: &mut Output<T>,
     narrow: bool,
     recycler: &Recycler,
-) -> Result<(Arena, Vec<Part>)> {
+) -> Result<(Arena, Vec<Part>, Vec<u64>)> {
     let stored: Vec<Stored> =
         (0..output.columns.len()).map(|i| Stored::of(rules, output, i, narrow)).collect::<Result<_>>()?;
     let words = |column: &Column<T>, stored: &Stored| {
@@ -216,7 +217,12 @@ pub fn pack<T: Scratched>(
             form: stored.values.unwrap_or(ValueForm::Whole),
         });
     }
-    Ok((arena, parts))
+    let not_finite = output.columns.iter().zip(&parts).map(|(column, part)| match part {
+        Part { values: Some(_), form: ValueForm::Whole, .. } => finite::count_not_finite(&column.values),
+        _ => 0,
+    });
+    let not_finite = not_finite.collect();
+    Ok((arena, parts, not_finite))
 }
 
 /// Samples of at least this many values, on average where they are sparse, may be stored as decimals. Each sample is widened by a

@@ -6,7 +6,7 @@
 
 use super::number;
 use super::output::Output;
-use super::report::{Cause, Context, IN_LINE, Report, Stop};
+use super::report::{BadId, Cause, Context, IN_LINE, Report, Stop};
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use crate::compact::Value;
 use crate::deserialize::text::index::SequenceSpan;
@@ -21,7 +21,7 @@ pub fn read_sequence<T: Value>(
     report: &mut Report<'_>,
 ) -> Result<(), Stop> {
     let context = Context { key: span.key, stream: None };
-    let mut reader = Reader { rules, span, text, at: 0, context, output, report };
+    let mut reader = Reader { rules, span, text, at: 0, context, output, report, unusual: None };
     let lines = reader.lines()?;
     if (text.len() as u64) < u64::from(span.size) {
         // CNTK retries to read a line here, and fails each time, until the errors exceed the tolerated number.
@@ -29,6 +29,25 @@ pub fn read_sequence<T: Value>(
         return Err(reader.report.failure(false, context, None));
     }
     reader.check(lines)
+}
+
+/// The numbers of a sequence that its values cannot hold, which reading delivers without a note: the cause and the offset of each, and
+/// its stream. Numbers in samples that are left out are not among them.
+pub fn unusual_numbers<T: Value>(
+    rules: &Rules,
+    span: &SequenceSpan,
+    text: &[u8],
+) -> Vec<(Cause, u64, Context)> {
+    let mut output = Output::<T>::default();
+    output.reset(rules);
+    let mut report = Report::silent(rules, u64::MAX);
+    let context = Context { key: span.key, stream: None };
+    let unusual = Some(Vec::new());
+    let mut reader =
+        Reader { rules, span, text, at: 0, context, output: &mut output, report: &mut report, unusual };
+    // Without a limit of errors, only the end of the text stops the reader.
+    let _lines = reader.lines();
+    reader.unusual.unwrap_or_default()
 }
 
 struct Reader<'a, 'r, T> {
@@ -39,6 +58,8 @@ struct Reader<'a, 'r, T> {
     context: Context,
     output: &'a mut Output<T>,
     report: &'a mut Report<'r>,
+    /// The numbers that values cannot hold, if they are wanted.
+    unusual: Option<Vec<(Cause, u64, Context)>>,
 }
 
 impl<T: Value> Reader<'_, '_, T> {
@@ -131,6 +152,7 @@ impl<T: Value> Reader<'_, '_, T> {
         };
         self.context.stream = Some(stream);
         let before = self.output.columns[stream].values.len();
+        let unusual = self.unusual.as_ref().map_or(0, Vec::len);
         let good = if self.rules.streams[stream].sparse { self.sparse(stream) } else { self.dense(stream) };
         let column = &mut self.output.columns[stream];
         if good {
@@ -140,6 +162,9 @@ impl<T: Value> Reader<'_, '_, T> {
             }
         } else {
             column.truncate(before);
+            if let Some(all) = &mut self.unusual {
+                all.truncate(unusual);
+            }
             self.error()?;
         }
         self.context.stream = None;
@@ -150,11 +175,15 @@ impl<T: Value> Reader<'_, '_, T> {
         match self.peek() {
             Some(b'|') => self.at += 1,
             Some(found) => {
-                let begins_line = self.at == 0 || self.text.get(self.at - 1) == Some(&b'\n');
-                self.note(match begins_line && !self.rules.corpus.is_numeric() {
-                    true => Cause::TextId(found),
-                    false => Cause::NoPrefix(found),
-                });
+                let line = memchr::memrchr(b'\n', &self.text[..self.at]).map_or(0, |end| end + 1);
+                let before = &self.text[line..self.at];
+                self.note(
+                    match (before.is_empty() && !self.rules.corpus.is_numeric(), BadId::of(before, found)) {
+                        (true, _) => Cause::TextId(found),
+                        (false, Some(why)) => Cause::BadId { found, why },
+                        (false, None) => Cause::NoPrefix(found),
+                    },
+                );
                 return Name::Error;
             }
             None => return Name::Error,
@@ -293,18 +322,41 @@ impl<T: Value> Reader<'_, '_, T> {
     }
 
     fn number(&mut self) -> Option<T> {
-        let reading = number::read(&self.text[self.at..]);
+        let start = self.at;
+        let reading = number::read(&self.text[start..]);
         self.at += reading.length;
         if reading.at_end {
             self.note(Cause::Ended(IN_LINE));
         }
         match reading.value {
-            Ok(number) => Some(T::from_f64(number)),
+            Ok(number) => {
+                let value = T::from_f64(number);
+                if self.unusual.is_some() {
+                    self.look_at(value, number, start);
+                }
+                Some(value)
+            }
             Err(flaw) => {
                 self.note(Cause::Number(flaw));
                 None
             }
         }
+    }
+
+    /// Remembers a number that begins at byte `start` if its value cannot hold it.
+    #[cold]
+    fn look_at(&mut self, value: T, number: f64, start: usize) {
+        let digits = self.text[start..self.at].iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
+        let is_zero = |value: T| value == T::default();
+        let cause = match value.is_finite() {
+            false => Cause::NotFinite { is_nan: number.is_nan() },
+            true if is_zero(value) && digits.clone().any(|byte| (b'1'..=b'9').contains(byte)) => {
+                Cause::Underflow
+            }
+            true => return,
+        };
+        let found = (cause, self.span.offset + start as u64, self.context);
+        self.unusual.get_or_insert_default().push(found);
     }
 
     fn integer(&mut self) -> Option<u64> {
@@ -365,7 +417,10 @@ impl<T: Value> Reader<'_, '_, T> {
             if samples > expected as usize {
                 let context = Context { stream: Some(stream), ..self.context };
                 let offset = self.offset();
-                self.report.note(Cause::TooManySamples { samples, expected }, offset, context);
+                let follows = |at: usize| self.text.get(at + 1).is_some_and(|next| !b"\r\n".contains(next));
+                let lone_returns = memchr::memchr_iter(b'\r', self.text).any(follows);
+                let cause = Cause::TooManySamples { samples, expected, lone_returns };
+                self.report.note(cause, offset, context);
                 too_long = Some(context);
             }
         }

@@ -5,7 +5,7 @@
 
 use super::rules::Rules;
 use crate::Result;
-use crate::compact::Value;
+use crate::compact::{Value, finite};
 use crate::memory::Zeros;
 use crate::memory::room::{self, Zero};
 use std::ops::Deref;
@@ -213,6 +213,19 @@ impl<T: Value> Output<T> {
             column.truncate(column.mark.1);
             column.offsets.truncate(column.samples + 1);
         }
+    }
+
+    /// The finished sequences with a value that is infinite or NaN, ascending. `is_sparse` and `dim` are those of the stream.
+    pub fn not_finite(&self, stream: usize, is_sparse: bool, dim: usize) -> impl Iterator<Item = u32> + '_ {
+        let column = &self.columns[stream];
+        let start = move |sample: u32| match is_sparse {
+            true => column.offsets.get(sample as usize).map_or(0, |&entry| entry as usize),
+            false => sample as usize * dim,
+        };
+        (0..).zip(column.sequence_offsets.windows(2)).filter_map(move |(sequence, samples)| {
+            let values = column.values.get(start(samples[0])..start(samples[1]))?;
+            (finite::count_not_finite(values) > 0).then_some(sequence)
+        })
     }
 
     /// Leaves the sequence out.

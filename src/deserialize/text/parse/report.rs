@@ -2,7 +2,7 @@
 
 use super::collect::{Collected, Note, UnknownNames};
 use super::number::Flaw;
-use super::rules::Rules;
+use super::rules::{Rules, is_non_printable, is_value_delimiter};
 use crate::Error;
 use crate::log::Level;
 use crate::sequence::SequenceKey;
@@ -27,6 +27,8 @@ pub enum Cause {
     NoPrefix(u8),
     /// A line that begins with an id that is text. CNTK skips it as it skips other characters before a `|`, and counts an error.
     TextId(u8),
+    /// No `|`, because of what the line begins with: its id does not count, or not as it stands there.
+    BadId { found: u8, why: BadId },
     /// No name after `|`.
     NoName(u8),
     /// A name that is longer than every name of the configuration, for a release that refuses it.
@@ -46,11 +48,93 @@ pub enum Cause {
     /// No `:` after an index.
     NoColon { index: u64, found: u8 },
     /// More samples than the index has.
-    TooManySamples { samples: usize, expected: u32 },
+    TooManySamples {
+        /// Samples that were read.
+        samples: usize,
+        /// Samples that the index has.
+        expected: u32,
+        /// Carriage returns without line feeds stand where lines seem to end.
+        lone_returns: bool,
+    },
     /// Fewer samples than the index has.
     TooFewSamples { samples: usize, expected: u32 },
     /// A stream without a sample.
     EmptyStream,
+    /// A number that the type of the values cannot hold: it becomes an infinity, or NaN. CNTK delivers it without a word.
+    NotFinite { is_nan: bool },
+    /// A number other than 0 that becomes 0, because it is nearer to 0 than any value of the type.
+    Underflow,
+}
+
+/// What is wrong with an id at the start of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadId {
+    /// Blanks or control characters stand before it.
+    Hidden,
+    /// A byte order mark stands before it, as where two files were put together.
+    Mark,
+    /// It ends in something else than digits, as `0.0` does.
+    Tail,
+    /// The line begins with something else than digits.
+    NoDigits,
+    /// The line before it ends in a carriage return alone, which ends no line.
+    LoneReturn,
+}
+
+impl BadId {
+    /// What stands between the start of a line, `before`, and the first character that is neither blank nor `|`, `found`. `None`
+    /// if the line has a proper id, or if `found` stands behind a sample.
+    pub fn of(before: &[u8], found: u8) -> Option<BadId> {
+        let digits = before.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let ends_sample = |&byte: &u8| is_value_delimiter(byte) || is_non_printable(byte);
+        let gap = before.iter().rev().take_while(|byte| ends_sample(byte)).count();
+        if before[before.len() - gap..].contains(&b'\r') && found.is_ascii_digit() {
+            return Some(BadId::LoneReturn);
+        }
+        match (before.is_empty(), digits == before.len(), gap == before.len()) {
+            (true, ..) => Some(BadId::NoDigits),
+            // A table with commas has no ids.
+            (_, true, _) => (!b",;".contains(&found)).then_some(BadId::Tail),
+            (_, _, true) if before.ends_with(b"\xef\xbb\xbf") => Some(BadId::Mark),
+            (_, _, true) if found.is_ascii_digit() => Some(BadId::Hidden),
+            _ => None,
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            BadId::Hidden => "ids behind blanks, which do not count",
+            BadId::Mark => "ids behind byte order marks, which do not count",
+            BadId::Tail => "ids that end in something else than digits",
+            BadId::NoDigits => "lines that begin with neither '|' nor a number",
+            BadId::LoneReturn => "lines that end in a carriage return alone",
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            BadId::Hidden => {
+                "An id counts only at the very beginning of its line: this line belongs to the sequence before it, in CNTK, too. \
+                 Remove what stands before the id."
+            }
+            BadId::Mark => {
+                "A byte order mark stands before the id, so that it does not count, and this line belongs to the sequence before \
+                 it: remove the mark. It comes from putting files together."
+            }
+            BadId::Tail => {
+                "An id is digits only: '0.0' is the id 0 and something that cannot be read, so lines with 0.0 and 0.5 are one \
+                 sequence. Write whole numbers with a blank after them."
+            }
+            BadId::NoDigits => {
+                "A line begins with the id of its sequence, digits without a sign, or with '|': this line belongs to the sequence \
+                 before it. Labels are samples: '|label 3:1'."
+            }
+            BadId::LoneReturn => {
+                "A carriage return alone ends no line, in CNTK, too: what follows it belongs to the same line. Convert the file's \
+                 line ends: tr '\\r' '\\n' < FILE > NEW."
+            }
+        }
+    }
 }
 
 impl Cause {
@@ -78,6 +162,7 @@ impl Cause {
             Cause::FileEnded => "sequences that the file does not have any more",
             Cause::NoPrefix(_) => "characters in place of '|'",
             Cause::TextId(_) => "lines that begin with an id that is text",
+            Cause::BadId { why, .. } => why.what(),
             Cause::NoName(_) => "samples without a name",
             Cause::LongName => "names that are longer than every name of the configuration",
             Cause::ShortSample { .. } => "dense samples with too few values",
@@ -90,6 +175,8 @@ impl Cause {
             Cause::TooManySamples { .. } => "sequences with more samples than lines",
             Cause::TooFewSamples { .. } => "sequences with fewer samples than lines",
             Cause::EmptyStream => "sequences without a sample",
+            Cause::NotFinite { .. } => "values that are infinite or NaN",
+            Cause::Underflow => "values that become 0 because they are too small",
         }
     }
 
@@ -148,6 +235,7 @@ impl Cause {
                  'maxErrors' in the section of the file to the number of these lines or more, or number the sequences."
             }
             Cause::NoPrefix(_) => "Samples begin with '|' and the name of their stream.",
+            Cause::BadId { why, .. } => why.remedy(),
             Cause::NoName(_) => "The name of a stream follows '|' without a blank between them.",
             Cause::LongName => {
                 "This release of CNTK counts an error for each: add a stream of this name, or raise 'maxErrors'."
@@ -156,6 +244,7 @@ impl Cause {
                 "It has no sample of any stream of the configuration: add one, correct its names, or remove the line."
             }
             Cause::Ended(_) => "End the last line, too; if it is incomplete, the file was cut.",
+            Cause::TooManySamples { lone_returns: true, .. } => BadId::LoneReturn.remedy(),
             Cause::TooManySamples { .. } => {
                 "A sequence is as long as it has lines, or as the stream with 'definesMBSize = true' is: no stream may be longer."
             }
@@ -163,6 +252,17 @@ impl Cause {
                 "At least one stream needs a sample in each line of the sequence; or set 'strictSequences = false'."
             }
             Cause::FileEnded => "It was cut while it was in use: write it again, and open the reader anew.",
+            Cause::NotFinite { is_nan: false } => {
+                "It is delivered as infinity, as by CNTK, and spoils most training. The largest float is about 3.4e38, the largest \
+                 double 1.8e308: correct the number, or set 'precision = \"double\"' if it is within the range of a double."
+            }
+            Cause::NotFinite { is_nan: true } => {
+                "It is delivered as NaN, as by CNTK, and spoils training: correct the number."
+            }
+            Cause::Underflow => {
+                "The smallest float is about 1e-45, the smallest double 5e-324: write 0, scale the values, or set \
+                 'precision = \"double\"'."
+            }
             Cause::BadLine { .. } | Cause::FewLines { .. } | Cause::IndexOverflow | Cause::EmptyStream => "",
         }
     }
@@ -391,6 +491,19 @@ impl<'a> Report<'a> {
         self.lines.push(Line { level, text, counted: Some((kind, place, context.key)) });
     }
 
+    /// Counts further warnings of a kind that was noted before, where they are counted and not listed.
+    pub fn count_more(&mut self, cause: Cause, stream: usize, more: u64) {
+        let kind = WarningKind { what: cause.what(), stream: Some(stream) };
+        if let Some((_, count)) = self.counts.iter_mut().find(|(other, _)| *other == kind) {
+            *count += more;
+        }
+    }
+
+    /// Whether each warning is listed with its place. Otherwise the first one is, and the others are counted.
+    pub fn lists_all(&self) -> bool {
+        self.collected.is_some() || self.shows(Level::Info)
+    }
+
     /// An empty list for the names in the file that no stream has, if they are collected.
     pub fn wants_names(&self) -> Option<UnknownNames> {
         self.collected.as_ref().map(|_| UnknownNames::default())
@@ -495,7 +608,7 @@ impl<'a> Report<'a> {
             Cause::FileEnded => {
                 format!("The file ends in sequence {}{at}: it is shorter than its index.", key())
             }
-            Cause::NoPrefix(found) | Cause::TextId(found) => format!(
+            Cause::NoPrefix(found) | Cause::TextId(found) | Cause::BadId { found, .. } => format!(
                 "Unexpected character('{}') in place of a name prefix ('|') in an input name{at}.",
                 Shown(found)
             ),
@@ -545,7 +658,7 @@ impl<'a> Report<'a> {
                  ({index}){at}.",
                 Shown(found)
             ),
-            Cause::TooManySamples { samples, expected } => format!(
+            Cause::TooManySamples { samples, expected, .. } => format!(
                 "Input ('{}') contains more samples than expected ({samples} vs. {expected}) for sequence {}{at}.",
                 stream(),
                 key()
@@ -555,6 +668,15 @@ impl<'a> Report<'a> {
                 key()
             ),
             Cause::EmptyStream => format!("Input ('{}') is empty in sequence {}{at}.", stream(), key()),
+            Cause::NotFinite { is_nan: false } => {
+                format!("A number is too large for the type of the values{at}.")
+            }
+            Cause::NotFinite { is_nan: true } => {
+                format!("A number with an exponent or with very many digits gives NaN{at}.")
+            }
+            Cause::Underflow => {
+                format!("A number is too small for the type of the values, and becomes 0{at}.")
+            }
         }
     }
 }
