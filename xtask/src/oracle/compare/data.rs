@@ -1,4 +1,6 @@
-//! What is odd in the files of speech of a case.
+//! What is odd in the files of a case, most of them of speech.
+
+use crate::golden::Case;
 
 /// Whether a script of the case has a range of frames `[first,last]` that ends before it begins.
 pub(super) fn has_reversed_range(files: &[(String, Vec<u8>)]) -> bool {
@@ -44,19 +46,50 @@ pub(super) fn has_repeated_keys(files: &[(String, Vec<u8>)]) -> bool {
         .any(|keys| keys.iter().enumerate().any(|(number, key)| keys[..number].contains(key)))
 }
 
-/// Whether a script of the case names each of its keys several times: CNTK drops all of them, and crashes for lack of data.
-pub(super) fn has_repeated_keys_only(files: &[(String, Vec<u8>)]) -> bool {
-    let is_repeated = |keys: &[String], key: &String| keys.iter().filter(|other| *other == key).count() > 1;
-    keys_of_scripts(files).any(|keys| !keys.is_empty() && keys.iter().all(|key| is_repeated(&keys, key)))
+/// Whether each utterance of a script is dropped, because its key is repeated or because it is longer than `maxSequenceSize`: CNTK
+/// crashes for lack of data.
+pub(super) fn has_repeated_keys_only(case: &Case) -> bool {
+    let longest = case.config.split("maxSequenceSize = ").nth(1).and_then(|rest| {
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse::<i64>().ok()
+    });
+    let is_left = |line: &&str| frames(line).zip(longest).is_none_or(|(frames, longest)| frames <= longest);
+    let drops_all = |text: &str| {
+        let keys: Vec<&str> = text.lines().filter(is_left).map(key_of).collect();
+        let is_repeated = |key: &&str| keys.iter().filter(|other| *other == key).count() > 1;
+        !text.is_empty() && keys.iter().all(is_repeated)
+    };
+    scripts(&case.files).any(|content| drops_all(&String::from_utf8_lossy(content)))
+}
+
+/// The number of frames of a line of a script: `key=path[first,last]`.
+fn frames(line: &str) -> Option<i64> {
+    let (first, last) = line.split_once('[')?.1.split_once(']')?.0.split_once(',')?;
+    Some(last.trim().parse::<i64>().ok()? - first.trim().parse::<i64>().ok()? + 1)
+}
+
+/// The key that a line of a script names.
+fn key_of(line: &str) -> &str {
+    let name = line.split('=').next().unwrap_or_default();
+    name.rsplit_once('.').map_or(name, |(key, _)| key)
 }
 
 /// The keys that the lines of each script name.
 fn keys_of_scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = Vec<String>> {
-    let key = |line: &str| {
-        let name = line.split('=').next().unwrap_or_default();
-        name.rsplit_once('.').map_or(name, |(key, _)| key).to_owned()
-    };
+    let key = |line: &str| key_of(line).to_owned();
     scripts(files).map(move |content| String::from_utf8_lossy(content).lines().map(key).collect())
+}
+
+/// Whether text has a key in several places.
+pub(super) fn repeats_keys(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let mut keys: Vec<&str> =
+        text.lines().filter_map(|line| line.split(['|', ' ', '\t', '=']).next()).collect();
+    keys.dedup();
+    let places = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.len() < places
 }
 
 /// The contents of the case's scripts.
@@ -75,6 +108,25 @@ pub(super) fn files_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_repeat_in_different_places() {
+        assert!(!repeats_keys(b"1 |x 2\n1|x 3\n2\t|x 4\n"));
+        assert!(repeats_keys(b"1 |x 2\n2 |x 3\n1|x 4\n"));
+    }
+
+    #[test]
+    fn utterances_that_are_too_long_do_not_count_among_repeated_ones() {
+        let of = |config: &str, script: &str| {
+            let files = vec![("a.scp".to_owned(), script.as_bytes().to_vec())];
+            let case = crate::oracle::compare::tests::case(config, &[]);
+            has_repeated_keys_only(&Case { files, ..case })
+        };
+        let script = "u.a=x[0,1]\nu.b=x[2,3]\nv.a=x[4,9]\n";
+        assert!(!of("", script) && of("", "u.a=x[0,1]\nu.b=x[2,3]\n"));
+        assert!(of("maxSequenceSize = 5 ; x", script) && !of("maxSequenceSize = 6", script));
+        assert!(!of("maxSequenceSize = 5", "u.a=x[0,1]\nv.a=x[2,3]\n"));
+    }
 
     #[test]
     fn reversed_ranges_are_found_in_scripts() {

@@ -1,6 +1,6 @@
 //! Where CNTK 2.0 and its betas do not do as later releases, in cases that both can run.
 
-use super::data::{files_of, scripts};
+use super::data::{files_of, repeats_keys, scripts};
 use super::{Difference, Rule, is_error, moves};
 use crate::golden::Case;
 use crate::oracle::drive::{self, End};
@@ -320,27 +320,9 @@ fn have_different_sequences(files: &[(String, Vec<u8>)]) -> bool {
     others || texts.any(|other| first.as_ref() != Some(&other))
 }
 
-/// Whether text has a key in several places.
-fn repeats_keys(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    let mut keys: Vec<&str> =
-        text.lines().filter_map(|line| line.split(['|', ' ', '\t', '=']).next()).collect();
-    keys.dedup();
-    let places = keys.len();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.len() < places
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_repeat_in_different_places() {
-        assert!(!repeats_keys(b"1 |x 2\n1|x 3\n2\t|x 4\n"));
-        assert!(repeats_keys(b"1 |x 2\n2 |x 3\n1|x 4\n"));
-    }
 
     #[test]
     fn what_follows_the_last_start_is_compared_by_itself() {
