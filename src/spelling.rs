@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// The known name closest to `key`, which is in lower case, if it is close enough for a misspelling.
+/// The known name closest to `key`, which is in lower case, if it is close enough for a misspelling. None where several names
+/// are, and more than a letter differs: any of them may be meant, or none.
 pub(crate) fn nearest<'n>(key: &str, known: &BTreeSet<&'n str>) -> Option<&'n str> {
     // Longer keys are no misspellings, and comparing them would take long.
     if key.len() > 64 {
@@ -10,8 +11,11 @@ pub(crate) fn nearest<'n>(key: &str, known: &BTreeSet<&'n str>) -> Option<&'n st
     }
     let distances =
         known.iter().map(|name| (distance(key.as_bytes(), name.to_ascii_lowercase().as_bytes()), *name));
-    let (distance, name) = distances.min()?;
-    (distance <= key.len().min(name.len()) / 3 && distance <= 3).then_some(name)
+    let mut distances: Vec<_> = distances.collect();
+    distances.sort_unstable();
+    let &(distance, name) = distances.first()?;
+    let is_only = distance <= 1 || distances.get(1).is_none_or(|&(other, _)| other > distance);
+    (is_only && distance <= key.len().min(name.len()) / 3 && distance <= 3).then_some(name)
 }
 
 /// Number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
@@ -53,6 +57,9 @@ mod tests {
         assert_eq!(nearest("randomizationsede", &known), Some("randomizationSeed"));
         assert_eq!(nearest("din", &known), Some("dim"));
         assert_eq!(nearest("rows", &known), None);
+        // Neither is nearer.
+        assert_eq!(nearest("cropratio", &BTreeSet::from(["areaRatio", "sideRatio"])), None);
+        assert_eq!(nearest("arearatios", &BTreeSet::from(["areaRatio", "sideRatio"])), Some("areaRatio"));
         assert_eq!(nearest("x", &known), None);
     }
 }

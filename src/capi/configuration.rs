@@ -53,6 +53,14 @@ impl Default for cntk_reader_configuration {
 /// The rank of a worker that has not said which one it is: `CNTK_READER_NO_RANK`.
 pub(super) const NO_RANK: u64 = u64::MAX;
 
+/// The flag whether minibatches continue past the end of a sweep.
+pub(super) fn cross_sweeps(flag: u64) -> Result<bool> {
+    match flag {
+        0 | 1 => Ok(flag == 1),
+        _ => Err(Error::argument(format!("'cross_sweeps' is {flag}. Expected 1 or 0."))),
+    }
+}
+
 /// The rank of a worker. Without one, each of several would read the share of the first.
 pub(super) fn rank(rank: u64, workers: u64) -> Result<u64> {
     match (rank, workers) {
@@ -70,7 +78,7 @@ impl TryFrom<cntk_reader_configuration> for ReadConfig {
     type Error = Error;
 
     fn try_from(c: cntk_reader_configuration) -> Result<Self> {
-        let cross_sweeps = c.cross_sweeps != 0;
+        let cross_sweeps = cross_sweeps(c.cross_sweeps)?;
         let cntk_reader_configuration { workers, minibatch_size, truncation_length, right_splice, .. } = c;
         let rank = rank(c.rank, workers)?;
         Ok(ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps })

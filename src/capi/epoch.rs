@@ -1,7 +1,7 @@
 //! Epochs.
 
 use super::call::{call, input};
-use super::configuration::{NO_RANK, rank};
+use super::configuration::{NO_RANK, cross_sweeps, rank};
 use super::error::cntk_reader_error;
 use super::reader::cntk_reader;
 use super::sized::{self, Sized};
@@ -64,7 +64,7 @@ impl TryFrom<cntk_reader_epoch> for Epoch {
     type Error = Error;
 
     fn try_from(epoch: cntk_reader_epoch) -> Result<Self> {
-        let cross_sweeps = epoch.cross_sweeps != 0;
+        let cross_sweeps = cross_sweeps(epoch.cross_sweeps)?;
         let cntk_reader_epoch { workers, minibatch_size, truncation_length, right_splice, .. } = epoch;
         let rank = rank(epoch.rank, workers)?;
         Ok(Epoch {

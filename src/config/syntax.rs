@@ -36,10 +36,12 @@ fn is_invisible(c: char) -> bool {
 /// What is wrong with the text of a value.
 pub(super) fn strange_value(text: &str) -> Option<Fault> {
     let double = "Strings stand in double quotes: \"train.ctf\".";
-    if text.starts_with('\'') {
+    let is_list = text.starts_with('(');
+    let first = if is_list { text[1..].trim_start() } else { text };
+    if first.starts_with('\'') {
         return fault("begins with a single quote, which is an ordinary character", double);
     }
-    if text.starts_with(TYPOGRAPHIC) || text.ends_with(TYPOGRAPHIC) {
+    if first.starts_with(TYPOGRAPHIC) || text.ends_with(TYPOGRAPHIC) {
         return fault("has typographic quotes, which are ordinary characters", double);
     }
     if text.starts_with(is_invisible) || text.ends_with(is_invisible) {
@@ -52,7 +54,6 @@ pub(super) fn strange_value(text: &str) -> Option<Fault> {
     {
         return fault("contains '//' or '/*', which begin no comment", "A comment begins with '#'.");
     }
-    let is_list = text.starts_with('(');
     if !is_list && text.contains('"') {
         let advice = match text.starts_with(['[', '{']) {
             true => "A list stands in parentheses, and ':' separates its elements: (\"a.ctf\" : \"b.ctf\").",

@@ -35,6 +35,8 @@ fn each_mistake_is_named_at_its_own_line() {
         (5, "  file = 'train.ctf'", 10, "single quote"),
         (3, "  type = 'CNTKTextFormatDeserializer'", 10, "single quote"),
         (5, "  file = \u{201c}train.ctf\u{201d}", 10, "typographic quotes"),
+        (5, "  file = ( 'a.ctf' : 'b.ctf' )", 10, "single quote"),
+        (5, "  file = (\u{201c}a.ctf\u{201d})", 10, "typographic quotes"),
         (5, "  file = r\"train.ctf\"", 10, "Quotes stand around the whole value"),
         (5, "  file = [\"a.ctf\", \"b.ctf\"]", 10, "A list stands in parentheses"),
         (5, "  file = train.ctf // the data", 10, "A comment begins with '#'"),
