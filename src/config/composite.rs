@@ -149,7 +149,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
             Packing::Truncated { .. } => section.written("truncated"),
             Packing::Frame | Packing::Sequence => section.written("frameMode"),
         },
-        descriptions: elements.iter().map(|(_, element)| element.written("file")).collect(),
+        descriptions: elements.iter().map(|(_, element)| element.written_key("file")).collect(),
     })
 }
 

@@ -67,7 +67,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         prefetch,
         in_place_of: None,
         packing_key: section.written("file"),
-        descriptions: vec![section.written("file")],
+        descriptions: vec![section.written_key("file")],
     })
 }
 

@@ -175,7 +175,7 @@ fn with_one(
         prefetch,
         in_place_of: None,
         packing_key: section.written("frameMode"),
-        descriptions: vec![section.written("file")],
+        descriptions: vec![section.written_key("file")],
         deserializers: vec![deserializer],
     })
 }

@@ -336,7 +336,9 @@ fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
     let section = if describes(section) || !section.exists_here("reader") {
         section.clone()
     } else {
-        section.section("reader")?
+        let reader = section.section("reader")?;
+        whole::note_others(section, &reader);
+        reader
     };
     let is_described = |section: &Section| {
         describes(section)

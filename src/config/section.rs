@@ -349,6 +349,12 @@ impl Section {
         Written::at(origin.or_else(|| self.0.origin.clone()))
     }
 
+    /// Where a key of this very section was written, also if its value comes from elsewhere.
+    pub(super) fn written_key(&self, key: &str) -> Written {
+        let entry = self.0.entries.get(&key.to_ascii_lowercase());
+        Written::at(entry.and_then(|entry| entry.origin.clone()).or_else(|| self.0.origin.clone()))
+    }
+
     /// The error with the place where this section begins.
     pub(super) fn blame_whole(&self, error: Error) -> Error {
         match &self.0.origin {

@@ -125,6 +125,22 @@ fn list(root: &Section) -> String {
     }
 }
 
+/// Notes that a configuration has other readers beside the one in its `reader`, which is opened without a choice.
+pub(super) fn note_others(root: &Section, reader: &Section) {
+    if !root.is_native() {
+        return;
+    }
+    let others: Vec<_> = readers(root).into_iter().map(|found| found.name).collect();
+    let others: Vec<_> = others.iter().filter(|name| !name.eq_ignore_ascii_case("reader")).collect();
+    if let [first, ..] = others.as_slice() {
+        let line = format!(
+            "The configuration has {} more readers beside 'reader', '{first}' among them; none was chosen",
+            others.len()
+        );
+        root.log().note(reader.path(), "reader", line);
+    }
+}
+
 /// The only reader of a configuration that does not describe one itself. Several are an error; `None`: there is none.
 pub(super) fn only(root: &Section) -> Result<Option<Section>> {
     match readers(root).as_slice() {

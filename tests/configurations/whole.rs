@@ -108,6 +108,15 @@ fn a_reader_beside_the_actions_is_found_from_within_them() {
 }
 
 #[test]
+fn a_deserializer_is_described_where_its_key_stands() {
+    let folder = folder();
+    let text = "\n\nDataDir = none\ndeserializers = ( [ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader\n\
+                file = \"$DataDir$/x.ctf\" ; input = [ features = [ dim = 2 ; format = dense ] ] ] )\n";
+    let error = open(config(&folder, text).unwrap()).unwrap_err();
+    assert!(error.detail().contains("is described in line 5 of"), "{error}");
+}
+
+#[test]
 fn variables_are_those_of_the_scopes_of_cntk() {
     let folder = folder();
     let input = "input = [ features = [ dim = 2 ; format = dense ] ]";
