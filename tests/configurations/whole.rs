@@ -113,7 +113,7 @@ fn a_deserializer_is_described_where_its_key_stands() {
     let text = "\n\nDataDir = none\ndeserializers = ( [ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader\n\
                 file = \"$DataDir$/x.ctf\" ; input = [ features = [ dim = 2 ; format = dense ] ] ] )\n";
     let error = open(config(&folder, text).unwrap()).unwrap_err();
-    assert!(error.detail().contains("is described in line 5 of"), "{error}");
+    assert!(error.detail().contains("is described in line 6 of"), "{error}");
 }
 
 #[test]
