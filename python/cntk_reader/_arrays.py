@@ -463,8 +463,8 @@ def from_arrays(
     lengths has one sample for each sequence. Without ``lengths`` each sample is a sequence, except in Arrow's lists, which have
     lengths of their own. ``keys``: numbers or texts, one for each sequence, to join the data with those of other
     deserializers; without them a key is the sequence's number. Different texts are different keys, ``"007"`` and ``"7"``, too;
-    texts that all show numbers as Python prints them may be joined with numbers. None, NaN and other nulls are refused. ``minibatch_stream``: the stream whose samples count in minibatch sizes,
-    instead of the longest one.
+    texts that all show numbers as Python prints them may be joined with numbers. None, NaN and other nulls are refused.
+    ``minibatch_stream``: the stream whose samples count in minibatch sizes, instead of the longest one.
 
     ``chunk_size``: samples of a chunk, the unit in which data are randomized and shared out among workers. The default makes 128
     chunks, which is the default window.

@@ -284,7 +284,7 @@ def _dictionary(schema: _Schema, array: _Array) -> list[Any]:
     if form in (b"vu", b"vz"):
         return [_viewed(array, place) for place in range(count)]
     if form == b"b":
-        return _numbers(None, array, 0, count, np.dtype(np.bool_)).tolist()
+        return list(_numbers(None, array, 0, count, np.dtype(np.bool_)).tolist())
     size = _OF_SIZE.get(form)
     if form in _PRIMITIVE:
         size = np.dtype(_PRIMITIVE[form]).itemsize

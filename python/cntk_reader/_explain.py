@@ -62,7 +62,7 @@ def explained(example: str, **rules: Rule) -> Callable[[Explained], Explained]:
     def decorate(what: Explained) -> Explained:
         is_class = isinstance(what, type)
         # A named tuple has its arguments in `__new__`.
-        method = "__new__" if is_class and issubclass(what, tuple) else "__init__"
+        method = "__new__" if is_class and issubclass(cast("type", what), tuple) else "__init__"
         original = cast("Callable[..., object]", getattr(what, method) if is_class else what)
         name = what.__name__ if is_class else what.__qualname__.replace(".__init__", "")
         signature = inspect.signature(original)

@@ -31,6 +31,7 @@ from ._rules import (
     Either,
     Is,
     Maybe,
+    Rule,
     Text,
     Whole,
     Within,
@@ -93,9 +94,9 @@ def _no_device(name: str, value: object) -> None:
 #: What stands for a stream in ``input_map``.
 Variable = TypeVar("Variable")
 _BYTES = Is((bytes, bytearray, memoryview), "the bytes of a checkpoint")
-_SHARE = {"minibatch_size": Maybe(POSITIVE), "workers": POSITIVE, "rank": Maybe(WHOLE)}
-_LIMITS = {"max_samples": Maybe(WHOLE), "max_sweeps": Maybe(WHOLE)}
-_CALL_SHARE = {
+_SHARE: dict[str, Rule] = {"minibatch_size": Maybe(POSITIVE), "workers": POSITIVE, "rank": Maybe(WHOLE)}
+_LIMITS: dict[str, Rule] = {"max_samples": Maybe(WHOLE), "max_sweeps": Maybe(WHOLE)}
+_CALL_SHARE: dict[str, Rule] = {
     "minibatch_size_in_samples": Maybe(POSITIVE),
     "num_data_partitions": Maybe(POSITIVE),
     "partition_index": Maybe(WHOLE),
@@ -189,7 +190,9 @@ class MinibatchSource(OpenReader):
         """Compares what was said of streams with what binary files say, which counts."""
         given = deserializers if isinstance(deserializers, (list, tuple)) else [deserializers]
         for deserializer in given:
-            for name, stream in deserializer.streams.items() if isinstance(deserializer, CBFDeserializer) else ():
+            if not isinstance(deserializer, CBFDeserializer):
+                continue
+            for name, stream in deserializer.streams.items():
                 info = self.streams[name]
                 if stream.shape is not None and stream.size != info.sample_size:
                     raise ValueError(
@@ -281,12 +284,12 @@ class MinibatchSource(OpenReader):
 
     def _in_lockstep(self) -> MinibatchSource:
         """Another source with the same configuration in lockstep, at its beginning."""
-        recipe, *others = self._settings()
+        recipe, limits, size, workers, rank = self._settings()
         if recipe.path is not None:
             raise ValueError("The configuration is a file, and does not say lockstep = true.")
         # The last of several values counts, and sections inside see those of the text around them.
         recipe = dataclasses.replace(recipe, text=f"{recipe.text or ''}\nlockstep = true\n")
-        return _reopened(type(self), recipe, *others)
+        return _reopened(type(self), recipe, limits, size, workers, rank)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), *self._settings())

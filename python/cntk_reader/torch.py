@@ -250,8 +250,8 @@ def _locked(source: MinibatchSource) -> MinibatchSource:
     except (ReaderError, ValueError) as error:
         raise ValueError(
             "With several ranks of torch.distributed a dataset reads in lockstep, so that all ranks make as many steps, and this source "
-            f"cannot: {getattr(error, 'message', error)} Make the source with lockstep=True, or pass Dataset(..., lockstep=False) if ranks do not wait for each "
-            "other in a step."
+            f"cannot: {getattr(error, 'message', error)} Make the source with lockstep=True, or pass Dataset(..., lockstep=False) if "
+            "ranks do not wait for each other in a step."
         ) from error
     return locked
 
