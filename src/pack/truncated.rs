@@ -163,7 +163,6 @@ impl TruncatedPacker {
 
     /// Writes one lane of the minibatch. Records go to the first stream's layout. Returns whether a sequence that carries
     /// the end of a sweep was completed.
-    #[expect(clippy::too_many_arguments, reason = "parts of the packer that are borrowed apart")]
     fn pack_lane(
         slot: &mut Slot,
         lane: usize,

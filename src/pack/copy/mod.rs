@@ -118,7 +118,6 @@ pub enum Repeats {
 /// Writes samples `from .. from + count` of a sequence as dense columns, with `element` bytes a value. The view must have
 /// passed [`check::sizes`](super::check::sizes), and [`check::ascending`](super::check::ascending) if it is sparse. Fails if an
 /// index of a sparse value lies outside of its sample.
-#[expect(clippy::too_many_arguments, reason = "a run of samples, and where it goes")]
 #[inline]
 pub(super) fn samples(
     out: &mut [u8],
