@@ -96,13 +96,20 @@ impl Repeated {
         }
     }
 
-    /// Reports the number, if it has grown past the one that was written or reported.
+    /// Reports the number, if it is at least twice the one that was written or reported last: sweep after sweep has the same parts,
+    /// and a line for each sweep would fill the disk.
     pub fn summarize(&self, file: &str) {
         let count = self.count.load(Ordering::Relaxed);
-        if self.reported.fetch_max(count, Ordering::Relaxed) < count {
+        let is_due = |reported| has_doubled(count, reported).then_some(count);
+        if self.reported.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok() {
             Logger::log_always(Level::Warning, &format!("'{file}' had {count} {} so far.", self.what));
         }
     }
+}
+
+/// Whether a count is to be reported that was `reported` last: counts grow from sweep to sweep, and are reported ever more rarely.
+pub(crate) fn has_doubled(count: u64, reported: u64) -> bool {
+    count > reported && count / 2 >= reported
 }
 
 #[cfg(test)]
@@ -119,5 +126,16 @@ mod tests {
         (0..5).for_each(|_| repeated.warn(Vec::new));
         repeated.summarize("f");
         assert_eq!(reported(), 6);
+        // Sweeps with the same six: reported at 12, 24 and 48.
+        let mut lines = Vec::new();
+        for _ in 0..10 {
+            (0..6).for_each(|_| repeated.warn(Vec::new));
+            let before = reported();
+            repeated.summarize("f");
+            if reported() > before {
+                lines.push(reported());
+            }
+        }
+        assert_eq!(lines, [12, 24, 48]);
     }
 }

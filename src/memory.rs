@@ -17,6 +17,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use zeros::Zeros;
 
+/// Bytes of memory that the machine has; the greatest number if that is not known.
+pub(crate) fn physical() -> u64 {
+    // SAFETY: `sysconf` takes a number, and touches no memory of the caller.
+    let [pages, size] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+    match (u64::try_from(pages), u64::try_from(size)) {
+        (Ok(pages), Ok(size)) if pages > 0 && size > 0 => pages.saturating_mul(size),
+        _ => u64::MAX,
+    }
+}
+
 /// Counts the bytes of memory that many objects hold together, on any thread. Clones share one count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter(Arc<AtomicU64>);

@@ -369,6 +369,16 @@ class Reader {
     detail::Call(cntk_reader_checkpoint_restore, handle_.get(), static_cast<const std::uint8_t*>(bytes),
                  size);
   }
+  /// RestoreCheckpoint where the values of the data were changed on purpose since the checkpoint was saved: the sequences must
+  /// be the same, in their keys and lengths.
+  void RestoreCheckpointOverChangedValues(const void* bytes, std::size_t size) {
+    detail::Call(cntk_reader_checkpoint_restore_over_changed_values, handle_.get(),
+                 static_cast<const std::uint8_t*>(bytes), size);
+  }
+  void RestoreCheckpointOverChangedValues(const Checkpoint& checkpoint) {
+    RestoreCheckpointOverChangedValues(checkpoint.data(), checkpoint.size());
+  }
+
   void RestoreCheckpoint(const Checkpoint& checkpoint) {
     RestoreCheckpoint(checkpoint.data(), checkpoint.size());
   }

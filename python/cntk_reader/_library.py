@@ -476,6 +476,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "minibatch_read": [_HANDLE, _HANDLE_OUT],
     "checkpoint_save": [_HANDLE, _HANDLE_OUT],
     "checkpoint_restore": [_HANDLE, c_char_p, c_size_t],
+    "checkpoint_restore_over_changed_values": [_HANDLE, c_char_p, c_size_t],
     "minibatch_describe_streams": [_HANDLE, POINTER(MinibatchInfo), c_void_p, c_size_t],
     "minibatch_stream_pad": [_HANDLE, c_size_t, c_size_t, c_double, c_void_p, c_size_t, c_void_p, c_size_t],
     "minibatch_stream_pack": [_HANDLE, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_void_p
 from dataclasses import dataclass, field
@@ -22,10 +21,6 @@ from ._user import Bridge, UserDeserializer
 
 #: CNTK's default window.
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
-
-#: Settings by which all workers follow one sequence of minibatches, and by which sequences are cut into pieces.
-_GLOBAL = re.compile(r"\b(localTimeline\s*=\s*(false|f|0|no)|lockstep\s*=\s*(true|t|1|yes))\b", re.IGNORECASE)
-_TRUNCATED = re.compile(r"\btruncated\s*=\s*(true|t|1|yes)\b", re.IGNORECASE)
 
 #: What a source can read.
 AnyDeserializer = Union[FileDeserializer, UserDeserializer]
@@ -127,19 +122,6 @@ class Recipe:
     def runs_python(self) -> bool:
         """Whether reading may run Python code on threads of the library."""
         return bool(self.users or self.transforms or is_mounted())
-
-    @property
-    def has_global_timeline(self) -> bool:
-        """Whether the configuration says that all workers follow one sequence of minibatches of whole sequences.
-
-        Then one position says where all of them stand. Pieces of sequences are left over by each worker by itself.
-        """
-        text = self.text
-        if self.path is not None:
-            with open(self.path, encoding="utf-8", errors="replace") as file:
-                text = file.read()
-        text = text or ""
-        return _GLOBAL.search(text) is not None and _TRUNCATED.search(text) is None
 
 
 def compose(

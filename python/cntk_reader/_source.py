@@ -61,6 +61,7 @@ _get_configuration = lib.checked("configuration_get")
 _read_minibatch = lib.checked("minibatch_read")
 _save_checkpoint = lib.checked("checkpoint_save")
 _restore_checkpoint = lib.checked("checkpoint_restore")
+_restore_over_changed_values = lib.checked("checkpoint_restore_over_changed_values")
 _get_state = lib.checked("state_get")
 _set_state = lib.checked("state_set")
 _buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
@@ -317,6 +318,8 @@ class MinibatchSource(OpenReader):
         self._is_nothing = False
         #: An epoch was started, and nothing of it was read.
         self._is_unread = False
+        #: How the epoch that is being read was started.
+        self._start_with: tuple[lib.Epoch, Share, Mapping[str, int] | None] | None = None
         #: The next read may take long: the last one did, or it is the first one.
         self._is_slow = True
 
@@ -461,14 +464,19 @@ class MinibatchSource(OpenReader):
         with self._exclusive(), self._causes():
             state = self._state() if span.number else {}
             first = self._local_state(span, epoch, state) if _LOCAL_SWEEP in state else self._pending
-            self._start_with = epoch, share, first
-            self._start()
+            before, self._start_with = self._start_with, (epoch, share, first)
+            try:
+                self._start()
+            except BaseException:
+                self._start_with = before
+                raise
             self._span, self._pending = span, None
             self._finished = self._is_restored = False
             self._is_unread = self._is_slow = True
 
     def _start(self) -> None:
         """Starts an epoch of the library."""
+        assert self._start_with is not None
         epoch, share, state = self._start_with
         _start_epoch(self._handle, byref(epoch))
         self._in_force = share
@@ -630,15 +638,16 @@ class MinibatchSource(OpenReader):
         finally:
             lib.buffer_free(buffer)
 
-    @explained("source.restore_from_checkpoint(state)", checkpoint=Either((_BYTES, TABLE)))
-    def restore_from_checkpoint(self, checkpoint: State) -> None:
+    @explained("source.restore_from_checkpoint(state)", checkpoint=Either((_BYTES, TABLE)), allow_changed_values=FLAG)
+    def restore_from_checkpoint(self, checkpoint: State, *, allow_changed_values: bool = False) -> None:
         """Continues where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
 
-        The latter also bring back limits, minibatch size and workers; they fit the same data and configuration only.
+        The latter also bring back limits, minibatch size and workers; they fit the same data and configuration only. If values of
+        the data were changed on purpose, ``allow_changed_values=True`` continues with them: keys and lengths must be the same.
         """
         with self._exclusive(), self._causes():
             if isinstance(checkpoint, (bytes, bytearray, memoryview)):
-                self._resume(bytes(checkpoint))
+                self._resume(bytes(checkpoint), allow_changed_values)
                 self._is_restored = True
             elif self._in_force is None:
                 self._pending = {str(key): int(value) for key, value in checkpoint.items()}
@@ -646,15 +655,16 @@ class MinibatchSource(OpenReader):
                 self._set_state(checkpoint)
                 self._finished = False
 
-    def _resume(self, checkpoint: bytes) -> None:
+    def _resume(self, checkpoint: bytes, allow_changed_values: bool) -> None:
         """Restores a checkpoint that knows nothing of what was read here before."""
-        self._restore(checkpoint)
+        self._restore(checkpoint, allow_changed_values)
         in_force = self._in_force
         self._forget()
         self._in_force = in_force
 
-    def _restore(self, checkpoint: bytes) -> None:
-        _restore_checkpoint(self._handle, checkpoint, len(checkpoint))
+    def _restore(self, checkpoint: bytes, allow_changed_values: bool = False) -> None:
+        restore = _restore_over_changed_values if allow_changed_values else _restore_checkpoint
+        restore(self._handle, checkpoint, len(checkpoint))
         configuration = lib.Configuration()
         _get_configuration(self._handle, byref(configuration))
         self._in_force = Share(configuration.minibatch_size, configuration.workers, configuration.rank)
@@ -669,13 +679,15 @@ class MinibatchSource(OpenReader):
         state = SourceState(checkpoint, self._pending, self._span, self._finished, self._in_force)
         return state.encode()
 
-    @explained("source.load_state_dict(state)", state_dict=TABLE)
-    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
+    @explained("source.load_state_dict(state)", state_dict=TABLE, allow_changed_values=FLAG)
+    def load_state_dict(self, state_dict: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
         """Continues where :meth:`state_dict` was called: the next loop delivers the rest of that epoch.
 
         The number of workers may be another one than the state was taken with at the end of an epoch, and in its middle if the
-        workers have one timeline (``lockstep``, or ``localTimeline = false`` and not truncated): all of them load the state of
-        rank 0 then. Else each rank loads its own state.
+        workers read in lockstep: all of them load the state of rank 0 then. Else each rank loads its own state.
+
+        A state of other data is refused, also if only values differ. ``allow_changed_values=True`` continues with values that were
+        changed on purpose: keys and lengths must be the same.
         """
         state = SourceState.decode(state_dict)
         with self._exclusive(), self._causes():
@@ -685,15 +697,15 @@ class MinibatchSource(OpenReader):
                 self._forget()
                 self._pending = None if state.cntk is None else dict(state.cntk)
                 return
-            if not is_mine and not state.finished and not self._has_global_timeline():
+            if not is_mine and not self.lockstep and not (state.finished and self._begins_anywhere(state.span)):
                 theirs = state.share
                 raise lib.ReaderValueError(
-                    f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers} in the middle of an "
-                    f"epoch, and this is worker {self.rank} of {self.workers}. Where each worker goes through the data at a pace of "
-                    "its own, its state fits no other one. Load the state of the worker with this rank, save states at the end of an "
-                    "epoch, or let the workers have one timeline: MinibatchSource(..., lockstep=True)."
+                    f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers}"
+                    f"{'' if state.finished else ' in the middle of an epoch'}, and this is worker {self.rank} of {self.workers}. Where each worker goes through the data at a pace of "
+                    "its own, its state fits no other one. Load the state of the worker with this rank, save states at the end of a "
+                    "sweep, or let the workers have one timeline: MinibatchSource(..., lockstep=True)."
                 )
-            self._resume(state.checkpoint)
+            self._resume(state.checkpoint, allow_changed_values)
             self._span, self._finished = state.span, state.finished
             self._is_restored = state.span is None
             self._resumes = not state.finished
@@ -707,9 +719,10 @@ class MinibatchSource(OpenReader):
         """:meth:`load_state_dict`, by the name that Grain's iterators have for it."""
         self.load_state_dict(state)
 
-    def _has_global_timeline(self) -> bool:
-        """Whether one position says where all workers stand."""
-        return _LOCAL_SWEEP not in self._state() and self._recipe.has_global_timeline
+    def _begins_anywhere(self, span: Span | None) -> bool:
+        """Whether what follows a part of the data begins at a place that does not depend on the workers that have read the part."""
+        in_samples = span is not None and span.samples != lib.ONE_SWEEP and span.sweeps == lib.UNLIMITED_SWEEPS
+        return not (in_samples and _LOCAL_SWEEP in self._state())
 
     def _set_state(self, state: Mapping[str, int]) -> None:
         entries = (lib.StateEntry * len(state))()

@@ -18,7 +18,7 @@ import jax
 from ._epoch import LoaderState
 from ._explain import explained
 from ._minibatch import Minibatch
-from ._rules import FUNCTION, POSITIVE, TABLE, WHOLE, Is, Maybe
+from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, WHOLE, Is, Maybe
 from ._source import MinibatchSource
 from ._types import Json
 
@@ -127,14 +127,14 @@ class Loader(Generic[Item]):
         """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
         return LoaderState(self._next, self.source.state_dict()).encode()
 
-    @explained("loader.set_state(state)", state=TABLE)
-    def set_state(self, state: Mapping[str, object]) -> None:
+    @explained("loader.set_state(state)", state=TABLE, allow_changed_values=FLAG)
+    def set_state(self, state: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
         """The next iteration delivers the rest of the epoch that the state was taken in.
 
-        A state of another number of processes loads under the conditions of :meth:`MinibatchSource.load_state_dict`.
+        A state of another number of processes, and ``allow_changed_values``: see :meth:`MinibatchSource.load_state_dict`.
         """
         decoded = LoaderState.decode(state)
-        self.source.load_state_dict(decoded.source)
+        self.source.load_state_dict(decoded.source, allow_changed_values=allow_changed_values)
         self._next = decoded.next
 
     def state_dict(self) -> dict[str, Json]:

@@ -231,14 +231,14 @@ class Dataset(IterableDataset[Item]):
         """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
         return LoaderState(self._next, self.source.state_dict()).encode()
 
-    @explained("dataset.load_state_dict(state)", state_dict=TABLE)
-    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
+    @explained("dataset.load_state_dict(state)", state_dict=TABLE, allow_changed_values=FLAG)
+    def load_state_dict(self, state_dict: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
         """The next iteration delivers the rest of the epoch that the state was taken in.
 
-        A state of another number of ranks loads under the conditions of :meth:`MinibatchSource.load_state_dict`.
+        A state of another number of ranks, and ``allow_changed_values``: see :meth:`MinibatchSource.load_state_dict`.
         """
         state = LoaderState.decode(state_dict)
-        self.source.load_state_dict(state.source)
+        self.source.load_state_dict(state.source, allow_changed_values=allow_changed_values)
         self._next = state.next
         self._is_loaded = True
 

@@ -41,3 +41,21 @@ pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
         unsafe { input(reader, "reader") }?.with(|reader| reader.restore(checkpoint))
     })
 }
+
+/// As cntk_reader_checkpoint_restore, where the values of the data were changed on purpose since the checkpoint was saved: the
+/// sequences must be the same, in their keys and lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_checkpoint_restore_over_changed_values(
+    reader: *mut cntk_reader,
+    bytes: *const u8,
+    size: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes, as documented above.
+        let checkpoint = unsafe { inputs(bytes, size, "bytes") }?;
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
+        // a second thread in a call is refused by its lock.
+        unsafe { input(reader, "reader") }?.with(|reader| reader.restore_over_changed_values(checkpoint))
+    })
+}

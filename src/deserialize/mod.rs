@@ -10,6 +10,7 @@ mod buffer;
 pub mod bundle;
 pub mod check;
 pub mod concat;
+pub mod content;
 pub mod custom;
 pub mod fetch;
 pub mod fetched;
@@ -34,6 +35,7 @@ use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
+use content::Sampler;
 use loader::Loader;
 use std::sync::Arc;
 
@@ -162,6 +164,13 @@ pub trait ChunkSource: Send + Sync {
     /// as far as they are known before loading; not the values.
     fn fingerprint(&self) -> u64;
 
+    /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all: checkpoints carry them beside the
+    /// fingerprint.
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        sampler.skip();
+        Ok(())
+    }
+
     /// Memory that it holds now.
     fn memory(&self) -> SourceMemory;
 
@@ -182,6 +191,9 @@ pub trait ChunkSource: Send + Sync {
     fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
         Location::default()
     }
+
+    /// Forgets the errors that its chunks have [counted](Chunk::commit_errors), because the reader continues as a new one would.
+    fn forget_errors(&self) {}
 
     /// Called when the end of a sweep was delivered. Logs a summary of the warnings that were not written one by one.
     fn end_sweep(&self) {}
@@ -399,6 +411,23 @@ pub trait Chunk: Send + Sync {
     fn commit_errors(&self) -> Result<()> {
         Ok(())
     }
+
+    /// Whether [`Chunk::commit_errors`] would count errors.
+    fn has_uncounted_errors(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Chunk::commit_errors`] has counted errors, or they were [waived](Chunk::waive_errors).
+    fn has_counted_errors(&self) -> bool {
+        false
+    }
+
+    /// Takes back what [`Chunk::commit_errors`] counted: the reader goes back to before the chunk entered the window.
+    fn retract_errors(&self) {}
+
+    /// Makes [`Chunk::commit_errors`] count nothing: the reader goes back to where this chunk was in the window, and its errors
+    /// were counted when it entered.
+    fn waive_errors(&self) {}
 
     /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this
     /// chunk's first stream among those of the reader. May be called by several threads at once.

@@ -23,7 +23,7 @@ mod tests;
 pub mod text;
 #[cfg(feature = "compression")]
 mod unpacked;
-mod xxh64;
+pub(crate) mod xxh64;
 #[cfg(feature = "compression")]
 mod zstd;
 
@@ -254,6 +254,18 @@ impl DataFile {
             #[cfg(feature = "compression")]
             Source::Unpacked(packed, _) => packed.is_local(),
             Source::Text { file, .. } => file.is_local(),
+        }
+    }
+
+    /// Whether reads at any offsets cost about what their bytes do: no server is asked, and nothing is unpacked.
+    pub fn reads_cheaply(&self) -> bool {
+        match &self.0.source {
+            Source::Local(_) => true,
+            Source::Mounted(_) => false,
+            #[cfg(feature = "compression")]
+            Source::Frames(_) => false,
+            #[cfg(feature = "compression")]
+            Source::Unpacked(..) => true,
         }
     }
 

@@ -106,6 +106,12 @@ impl Reader {
         self.engine.restore(checkpoint)
     }
 
+    /// [`Reader::restore`] where the values of the data were changed on purpose, for example to correct some of them: the sequences
+    /// must be the same, in their keys and lengths.
+    pub fn restore_over_changed_values(&mut self, checkpoint: &[u8]) -> Result<()> {
+        self.engine.restore_over_changed_values(checkpoint)
+    }
+
     /// How much data there is. Of several deserializers, the sequences that all of them have count.
     #[must_use]
     pub fn sizes(&self) -> Sizes {

@@ -48,6 +48,13 @@ pub(crate) const MINIBATCH: Use = Use {
              the length of its longest one.",
 };
 
+/// A truncated minibatch, and the sequences that wait for the next ones.
+pub(crate) const TRUNCATED: Use = Use {
+    of: "a truncated minibatch",
+    advice: "It has 'truncationLength' steps of as many parallel sequences as that length fits into the minibatch size: set a shorter \
+             length, or a smaller size. To deliver sequences whole, remove 'truncated'.",
+};
+
 /// The parallel sequences of truncated minibatches.
 pub(crate) const SLOTS: Use = Use {
     of: "the parallel sequences of a minibatch",
@@ -88,6 +95,15 @@ pub(crate) const CONVERSION: Use =
 #[cold]
 pub(crate) fn missing(bytes: usize, purpose: Use) -> Error {
     Error::memory(bytes, purpose.of).with_detail(purpose.advice)
+}
+
+/// Refuses bytes that the machine cannot hold, before anything grows: a system that promises more memory than it has would end the
+/// process while it is filled.
+pub(crate) fn check(bytes: u128, purpose: Use) -> Result<()> {
+    match bytes > u128::from(super::physical()) {
+        true => Err(missing(usize::try_from(bytes).unwrap_or(usize::MAX), purpose)),
+        false => Ok(()),
+    }
 }
 
 /// Collections that can be asked to make room.

@@ -2,7 +2,6 @@
 
 use crate::error::ExceptionClass;
 use crate::limits::LARGEST_MINIBATCH;
-use crate::log::{Level, Logger};
 use crate::{Error, ErrorKind, Result};
 
 /// Sizes of the minibatches to pack.
@@ -56,17 +55,21 @@ impl Limits {
             return Ok(Limits { global: size, local: size });
         }
         let mut local = size / config.workers + u64::from(size % config.workers > config.rank);
-        if local == 0 {
-            let line = format!(
-                "The minibatch size '{}' is too small to be used with {} workers, adjusting to minibatch size of 1 \
-                 sample per worker. Set the minibatch size to {} or more: it counts the samples of all workers.",
-                config.minibatch, config.workers, config.workers
-            );
-            Logger { trace_level: Level::Warning as u32 }.write(Level::Warning, &line);
-            local = 1;
-        }
+        // At least one sample for each worker: see [`SequencePacker`](super::sequence::SequencePacker), which warns of it.
+        local = local.max(1);
         Ok(Limits { global: u64::MAX, local })
     }
+}
+
+/// A warning if a minibatch size is too small for a worker to get a share of it on a local timeline.
+pub(super) fn about_small_size(config: &PackConfig) -> Option<String> {
+    (config.minibatch <= config.rank).then(|| {
+        format!(
+            "The minibatch size '{}' is too small to be used with {} workers, adjusting to minibatch size of 1 sample per worker. \
+             Set the minibatch size to {} or more: it counts the samples of all workers.",
+            config.minibatch, config.workers, config.workers
+        )
+    })
 }
 
 #[cfg(test)]

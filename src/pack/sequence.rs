@@ -2,12 +2,13 @@
 
 use super::explain::Explain;
 use super::feed::Feed;
-use super::limits::{Limits, PackConfig};
+use super::limits::{Limits, PackConfig, about_small_size};
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::packer::{Packer, Queue};
 use super::spec::{PackScratch, PackSpec, Packed};
 use crate::deserialize::Chunk;
 use crate::helpers::{Helpers, Team};
+use crate::log::{Level, Logger};
 use crate::memory::Meter;
 use crate::sequence::SequenceId;
 use crate::stream::StreamInfo;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub struct SequencePacker {
     spec: Arc<PackSpec>,
     local_timeline: bool,
+    /// A size that is too small for all workers was warned of: epoch after epoch may have it.
+    has_warned: bool,
     limits: Option<Limits>,
     scratch: PackScratch,
     helpers: Helpers,
@@ -63,6 +66,7 @@ impl SequencePacker {
         SequencePacker {
             spec: Arc::new(spec),
             local_timeline,
+            has_warned: false,
             limits: None,
             scratch: PackScratch::default(),
             helpers: Helpers::new(1),
@@ -77,6 +81,11 @@ impl Packer for SequencePacker {
 
     fn configure(&mut self, config: &PackConfig) -> Result<()> {
         self.limits = Some(Limits::of(config, self.local_timeline)?);
+        let warning = about_small_size(config).filter(|_| self.local_timeline && !self.has_warned);
+        if let Some(warning) = warning {
+            self.has_warned = true;
+            Logger { trace_level: Level::Warning as u32 }.write(Level::Warning, &warning);
+        }
         Ok(())
     }
 

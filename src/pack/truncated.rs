@@ -69,6 +69,16 @@ impl TruncatedPacker {
         self
     }
 
+    /// Refuses sizes that no memory holds. Each slot is filled with more samples than a minibatch has steps, which takes sequences
+    /// without end from data that are repeated without end.
+    fn check_room(&self, config: &PackConfig) -> Result<()> {
+        let dense = self.streams.iter().filter(|info| !info.has_late_shape());
+        let sample: u128 = dense.map(|info| info.sample_size() as u128 * info.element.size() as u128).sum();
+        let step = sample + size_of::<QueuedSequence>() as u128;
+        let slot = u128::from(config.truncation).saturating_mul(step) + size_of::<Slot>() as u128;
+        room::check(slot.saturating_mul(own_slots(config).into()), room::TRUNCATED)
+    }
+
     /// Whether the packer already has this minibatch size and truncation length.
     fn has_sizes_of(&self, config: &PackConfig) -> bool {
         let sizes = |config: &PackConfig| (config.minibatch, config.truncation);
@@ -225,6 +235,12 @@ fn slots_of_all(config: &PackConfig) -> u64 {
     (config.minibatch / config.truncation).max(1)
 }
 
+/// Number of this worker's slots.
+fn own_slots(config: &PackConfig) -> u64 {
+    let all = slots_of_all(config);
+    all / config.workers + u64::from(config.rank < all % config.workers)
+}
+
 impl Packer for TruncatedPacker {
     fn check(&self, config: &PackConfig) -> Result<()> {
         limits::check(config)?;
@@ -248,7 +264,7 @@ impl Packer for TruncatedPacker {
                 config.minibatch
             )));
         }
-        Ok(())
+        self.check_room(config)
     }
 
     /// The number of slots is set only if the minibatch size or the truncation changed. Otherwise slots are emptied but their
@@ -256,8 +272,7 @@ impl Packer for TruncatedPacker {
     fn configure(&mut self, config: &PackConfig) -> Result<()> {
         self.check(config)?;
         if !self.has_sizes_of(config) {
-            let all = slots_of_all(config);
-            let own = all / config.workers + u64::from(config.rank < all % config.workers);
+            let own = own_slots(config);
             let mut slots = room::with_capacity(own as usize, room::SLOTS)?;
             slots.resize_with(own as usize, Slot::default);
             self.slots = slots;

@@ -12,7 +12,8 @@
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
 use crate::config::options::{DeserializerOptions, Order, Packing, ReaderSettings, WindowSize};
-use crate::deserialize::{AnyDeserializer, ChunkTable, Deserializer};
+use crate::deserialize::content::Sampler;
+use crate::deserialize::{AnyDeserializer, ChunkSource, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;
 use crate::memory::room;
 use crate::pack::Queue;
@@ -39,6 +40,11 @@ pub(super) struct Progress {
     pub queues: Vec<Queue>,
     /// Samples of the queued sequences that have not been delivered. Not part of a checkpoint: the packer counts them.
     pub held: u64,
+    /// This worker's sequences that were selected so far, whether or not they could be delivered. Not part of a checkpoint.
+    pub selected: u64,
+    /// The number of the batch that it belongs to: see [`Pipeline::resume`](super::pipeline::Pipeline::resume). Not part of a
+    /// checkpoint.
+    pub batch: u64,
 }
 
 /// The content of a checkpoint, except its facts.
@@ -52,6 +58,9 @@ pub(super) struct Checkpoint {
 
 /// Name of the fact that records how many chunks the facts about the data cover. Without it they cover all chunks.
 const COVERED: &str = "chunks compared";
+
+/// Name of the fact that has samples of the data. Checkpoints of versions that took none have no such fact.
+const CONTENT: &str = "content of the data";
 
 /// What the order and the content of the minibatches depend on.
 pub(super) struct Facts {
@@ -99,9 +108,19 @@ impl Facts {
         let mut facts = self.settings.clone();
         match (chunks, &self.deserializer) {
             (Some(chunks), AnyDeserializer::Known(table)) => facts.extend(first_chunks(&**table, chunks)?),
-            _ => facts.extend(self.data.get_or_init(|| data(&self.deserializer)).iter().cloned()),
+            _ => facts.extend(self.of_all_data()?.iter().cloned()),
         }
         Ok(facts)
+    }
+
+    /// The facts about all data, which are found once.
+    fn of_all_data(&self) -> Result<&[Fact]> {
+        if self.data.get().is_none() {
+            let mut facts = data(&self.deserializer);
+            facts.extend(content(&*self.deserializer.source(), None)?);
+            let _ = self.data.set(facts);
+        }
+        Ok(self.data.get().map_or(&[], Vec::as_slice))
     }
 }
 
@@ -126,11 +145,20 @@ fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<
         sequences += u64::from(info.sequences);
         samples += info.samples;
     }
-    Ok(vec![
+    let mut facts = vec![
         (COVERED, chunks.to_string()),
         ("data", format!("{sequences} sequences, {samples} samples in the first chunks")),
         ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint_of(chunks as usize))),
-    ])
+    ];
+    facts.extend(content(deserializer, Some(chunks as usize))?);
+    Ok(facts)
+}
+
+/// The fact about the content of the first `chunks` chunks, or of all data; none where nothing is known of it.
+fn content(source: &dyn ChunkSource, chunks: Option<usize>) -> Result<Option<Fact>> {
+    let mut sampler = Sampler::new();
+    source.sample_content(chunks, &mut sampler)?;
+    Ok(sampler.finish().map(|content| (CONTENT, content)))
 }
 
 /// The facts that follow from the settings.
@@ -219,7 +247,7 @@ pub(super) fn encode(
     read: &ReadConfig,
     progress: &Progress,
 ) -> Result<Vec<u8>> {
-    let Progress { position, invalid, queues, held: _ } = progress;
+    let Progress { position, invalid, queues, .. } = progress;
     // Two numbers of 8 bytes for each queue, and three for each of its sequences.
     let queued: usize = queues.iter().map(|queue| 16 + 24 * queue.sequences.len()).sum();
     let mut out = room::with_capacity(queued + BESIDE_QUEUES, room::SLOTS)?;
@@ -259,9 +287,23 @@ const BESIDE_QUEUES: usize = 1 << 10;
 const DAMAGED: &str =
     "Its bytes were changed or cut: check how they were stored, and restore an earlier checkpoint.";
 
+/// Whether values may be other ones than those that a checkpoint was taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// They may not.
+    Same,
+    /// They may: the user has changed them on purpose. Lengths and keys must still be equal.
+    Any,
+}
+
 /// Reads a checkpoint, and refuses one that is damaged or has other facts than the reader.
-pub(super) fn decode(bytes: &[u8], facts: &Facts) -> Result<Checkpoint> {
-    decode_against(bytes, |theirs| facts.against(theirs))
+pub(super) fn decode(bytes: &[u8], facts: &Facts, values: Values) -> Result<Checkpoint> {
+    decode_against(bytes, |theirs| {
+        let mut own = facts.against(theirs)?;
+        let is_known = theirs.iter().any(|(name, _)| name == CONTENT);
+        own.retain(|(name, _)| *name != CONTENT || (is_known && values == Values::Same));
+        Ok(own)
+    })
 }
 
 fn decode_against(
@@ -297,17 +339,29 @@ fn decode_against(
     input.checkpoint()?.filter(|_| input.0.is_empty()).ok_or_else(damaged)
 }
 
+const OTHER_VALUES: &str = "Restore it with the data that it was taken over, or start from the beginning. If the values were changed on \
+     purpose and reading shall continue with them, restore it so that changed values are allowed: 'restore_over_changed_values' in Rust, \
+     'cntk_reader_checkpoint_restore_over_changed_values' in C, 'RestoreCheckpointOverChangedValues' in C++, 'allow_changed_values=True' in \
+     Python.";
+
 /// Refuses a checkpoint whose facts are not the reader's own. The message names every fact that differs.
 fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
     let mut differences = Vec::new();
+    let mut has_other_values = false;
     for (name, value) in own {
         match theirs.iter().find(|(their_name, _)| their_name == name) {
             Some((_, their_value)) if their_value == value => {}
+            Some(_) if *name == CONTENT => has_other_values = true,
             Some((_, their_value)) => {
                 differences.push(format!("{name}: checkpoint '{their_value}', reader '{value}'"));
             }
             None => differences.push(format!("{name}: the checkpoint does not say, reader '{value}'")),
         }
+    }
+    if differences.is_empty() && has_other_values {
+        let message =
+            "The checkpoint does not fit this reader: the data have the same sequences, but other values.";
+        return Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(OTHER_VALUES));
     }
     if differences.is_empty() {
         return Ok(());
@@ -409,7 +463,7 @@ impl Input<'_> {
         }
         let position = ReaderPosition::from_numbers(numbers)?;
         let invalid = self.number()?;
-        let progress = Progress { position, invalid, queues: Vec::new(), held: 0 };
+        let progress = Progress { position, invalid, ..Progress::default() };
         Some(Checkpoint { epoch, read, progress })
     }
 
@@ -452,7 +506,7 @@ mod tests {
             position: ReaderPosition::Global(Position { samples: 99, counter: 5 }),
             invalid: 1,
             queues: vec![queue],
-            held: 0,
+            ..Progress::default()
         };
         let epoch = Epoch { read, samples: 1000, sweeps: u64::MAX, index: 2 };
         (vec![("order", "not randomized".to_owned())], Checkpoint { epoch, read, progress })

@@ -54,6 +54,11 @@ impl Engine {
         }
     }
 
+    /// See [`Pipeline::empty_chunks`]. Nothing is read ahead at the end of an epoch.
+    pub(super) fn empty_chunks(&self) -> Option<u32> {
+        self.pipeline.as_ref()?.empty_chunks()
+    }
+
     /// Leaks it, in a forked child, where its threads do not exist.
     pub(super) fn forget(self) {
         let Engine { pipeline, ahead, waiting_caller, batch, spare } = self;

@@ -190,6 +190,11 @@ impl Inspection {
         self.whole.sizes()
     }
 
+    /// Whether the chunks list their sequences when they are loaded.
+    pub(super) fn is_listed(&self) -> bool {
+        matches!(self.whole.deserializer, AnyDeserializer::Listing(_))
+    }
+
     pub(super) fn members(&self) -> &[Member] {
         &self.members
     }

@@ -27,6 +27,11 @@ impl Wake for Load {
 }
 
 impl Load {
+    /// One that has loaded a chunk.
+    pub(super) fn done(chunk: Arc<dyn Chunk>) -> Load {
+        Load { outcome: Mutex::new(Some(Ok(chunk))), done: Condvar::new() }
+    }
+
     /// Waits until it is done, for [`Load::wait`] to find it so.
     pub(super) fn finish(self: &Arc<Self>) -> Result<()> {
         self.wait_for(|outcome| outcome.is_some().then_some(Ok(())))

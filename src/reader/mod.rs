@@ -1,7 +1,9 @@
 //! The reader: builds the pipeline from its options and drives it, one batch of minibatches ahead of the caller.
 
 mod adaptive_executor;
+mod barren;
 pub(crate) mod build;
+mod capacity;
 mod checkpoint;
 mod engine;
 mod epoch;
@@ -29,6 +31,7 @@ pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
+use crate::error::ExceptionClass;
 use crate::fork::Process;
 use crate::log::{Level, Logger};
 use crate::memory::Meter;
@@ -36,7 +39,9 @@ use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
-use checkpoint::{Checkpoint, Facts, Progress};
+use barren::BarrenSweep;
+use capacity::Capacity;
+use checkpoint::{Checkpoint, Facts, Progress, Values};
 use engine::{Engine, Prefetch, PrefetchJob};
 use handoff::READ_AHEAD;
 use inspect::{EpochStart, Inspection};
@@ -66,6 +71,11 @@ pub struct Reader {
     lockstep: bool,
     /// The number of workers that was warned of last.
     warned_workers: Option<u64>,
+    /// Minibatches are truncated.
+    is_truncated: bool,
+    /// The place among the workers that a restored checkpoint has, if no other one continues exactly from there; until something is
+    /// read.
+    bound: Option<(u64, u64)>,
     /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
     takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
@@ -77,6 +87,8 @@ pub struct Reader {
     meter: Meter,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
+    /// What was read since there were data; `None` in CNTK's place, where empty sweeps follow each other.
+    barren: Option<BarrenSweep>,
     /// Ends calls.
     canceller: Option<Canceller>,
     /// What a call that was cancelled or failed has left to the next one.
@@ -176,6 +188,8 @@ impl Reader {
             deals_chunks: matches!(options.order, Order::Block { .. }),
             lockstep: options.lockstep,
             warned_workers: None,
+            is_truncated: matches!(options.packing, Packing::Truncated { .. }),
+            bound: None,
             takes_truncation: options.in_place_of.is_some()
                 || matches!(options.packing, Packing::Truncated { .. }),
             epoch: None,
@@ -183,6 +197,7 @@ impl Reader {
             inspection,
             meter,
             delivered,
+            barren: options.in_place_of.is_none().then(BarrenSweep::default),
             canceller: None,
             unsettled: Unsettled::Nothing,
             is_fetched,
@@ -212,6 +227,7 @@ impl Reader {
     /// Starts an epoch. Needed before the first read.
     pub fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         self.check_sizes(&epoch.read)?;
+        self.check_capacity(epoch, &epoch.read)?;
         let (epoch, start, progress) = self.change(|pipeline| {
             let epoch = pipeline.start_epoch(epoch)?;
             Ok((epoch, pipeline.epoch_start(), pipeline.progress(Progress::default())?))
@@ -219,6 +235,8 @@ impl Reader {
         self.start = start;
         self.epoch = Some((epoch, epoch.read));
         self.delivered = progress;
+        self.bound = None;
+        self.move_barren(BarrenSweep::go_on);
         self.warn_of_idle_workers(epoch.read.workers);
         Ok(())
     }
@@ -228,6 +246,8 @@ impl Reader {
     pub fn configure(&mut self, config: &ReadConfig) -> Result<()> {
         let (epoch, _) = self.epoch()?;
         self.check_sizes(config)?;
+        self.check_capacity(&epoch, config)?;
+        self.check_bound(config)?;
         let progress = self.change(|pipeline| {
             pipeline.configure(config)?;
             pipeline.progress(Progress::default())
@@ -273,10 +293,35 @@ impl Reader {
             return minibatch;
         }
         engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
+        self.bound = None;
         if minibatch.as_ref().is_ok_and(|minibatch| minibatch.end_of_sweep) {
             self.inspection.end_sweep();
         }
-        minibatch
+        let minibatch = minibatch?;
+        match self.check_barren(&minibatch) {
+            Some(error) => Err(error),
+            None => Ok(minibatch),
+        }
+    }
+
+    /// The error of a sweep that delivers nothing, if the minibatch read last ends one.
+    fn check_barren(&mut self, minibatch: &Minibatch) -> Option<Error> {
+        let barren = self.barren.as_mut()?;
+        if !minibatch.streams.is_empty() {
+            barren.begin(&self.delivered);
+            return None;
+        }
+        let chunks = if minibatch.end_of_epoch { self.engine.empty_chunks() } else { None };
+        match chunks {
+            Some(chunks) => Some(barren::no_sequences(chunks)),
+            None => barren.pass(&self.delivered, self.inspection.sizes().samples),
+        }
+    }
+
+    fn move_barren(&mut self, to: fn(&mut BarrenSweep, &Progress)) {
+        if let Some(barren) = &mut self.barren {
+            to(barren, &self.delivered);
+        }
     }
 
     /// Gets the next batch, and has the one after that read ahead if that is worth it.
@@ -409,6 +454,8 @@ impl Reader {
             pipeline.set_state(state)?;
             pipeline.progress(Progress::default())
         })?;
+        self.bound = None;
+        self.move_barren(BarrenSweep::begin);
         Ok(())
     }
 
@@ -425,16 +472,30 @@ impl Reader {
     /// continue at once. Refuses a checkpoint of other data or another configuration, saying what differs; the reader
     /// is then as before.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
-        let Checkpoint { epoch, read, mut progress } =
-            self.run(|reader| checkpoint::decode(checkpoint, &reader.facts))?;
-        let (start, held) = self.change(|pipeline| {
+        self.restore_if(checkpoint, Values::Same)
+    }
+
+    /// [`Reader::restore`] where the values of the data were changed on purpose: the sequences must be the same, in keys and lengths.
+    pub fn restore_over_changed_values(&mut self, checkpoint: &[u8]) -> Result<()> {
+        self.restore_if(checkpoint, Values::Any)
+    }
+
+    fn restore_if(&mut self, checkpoint: &[u8], values: Values) -> Result<()> {
+        let Checkpoint { epoch, read, progress } =
+            self.run(|reader| checkpoint::decode(checkpoint, &reader.facts, values))?;
+        let restored = self.change(|pipeline| {
             let start = pipeline.restore(&epoch, &read, &progress)?;
-            Ok((start, pipeline.held_samples()))
-        })?;
-        progress.held = held;
-        self.start = start;
+            pipeline.forget_errors();
+            Ok((start, pipeline.progress(Progress::default())?))
+        });
+        if restored.is_err() {
+            // The next call goes back to where the reader stood.
+            self.unsettled = Unsettled::Epoch;
+        }
+        (self.start, self.delivered) = restored?;
         self.epoch = Some((epoch, read));
-        self.delivered = progress;
+        self.bound = (!self.fits_any_workers(&read)).then_some((read.workers, read.rank));
+        self.move_barren(BarrenSweep::begin);
         Ok(())
     }
 
@@ -452,6 +513,38 @@ impl Reader {
         let detail = "Both have to be 0. To truncate, open the reader with 'truncated = true' and 'truncationLength' in its \
                       configuration.";
         Err(Error::argument(message).with_detail(detail))
+    }
+
+    /// Whether any workers can go on from where the reader stands, each sequence being read once: in lockstep all of them stand there,
+    /// and a single worker has read whatever lies before.
+    fn fits_any_workers(&self, read: &ReadConfig) -> bool {
+        let is_alone = read.workers == 1 && self.delivered.queues.is_empty() && !self.inspection.is_listed();
+        let is_between = self.progress().is_ok_and(|progress| progress.delivered == 0 && progress.sweep == 0);
+        self.lockstep || is_alone || is_between || self.is_at_end()
+    }
+
+    /// Refuses other workers than those of a checkpoint that was just restored, if they would lose and repeat sequences.
+    fn check_bound(&self, config: &ReadConfig) -> Result<()> {
+        let Some((workers, rank)) = self.bound.filter(|bound| *bound != (config.workers, config.rank)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "The checkpoint is that of worker {rank} of {workers} in the middle of an epoch, and worker {} of {} cannot go on from there.",
+            config.rank, config.workers
+        );
+        let detail = "Each worker goes through the data at a pace of its own, so sequences would be lost and others repeated. Restore the \
+                      checkpoint of this worker, save checkpoints at the end of an epoch, or let the workers read in lockstep.";
+        Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
+    }
+
+    /// Refuses minibatches that no memory can hold.
+    fn check_capacity(&self, epoch: &Epoch, read: &ReadConfig) -> Result<()> {
+        if self.is_truncated {
+            return Ok(());
+        }
+        let sizes = self.inspection.sizes();
+        let is_listed = self.inspection.is_listed();
+        Capacity { streams: &self.streams, sizes, is_listed }.check(epoch, read)
     }
 
     /// Epoch and configuration in force, if the reader can be used at all.

@@ -51,6 +51,10 @@ struct Source {
     fetcher: Option<Fetcher>,
     truncated: bool,
     invalid: InvalidSequences,
+    /// See [`Progress::selected`].
+    selected: u64,
+    /// The number of the batch that is being read.
+    batch: u64,
 }
 
 /// The invalid sequences so far.
@@ -58,6 +62,8 @@ struct InvalidSequences {
     count: u64,
     /// How many are tolerated; one more is an error.
     tolerated: u64,
+    /// The number is compared only where other sequences are delivered too, as in CNTK 2.7.
+    as_cntk: bool,
 }
 
 impl Pipeline {
@@ -104,7 +110,13 @@ impl Pipeline {
             ahead: Plan::default(),
             fetcher,
             truncated,
-            invalid: InvalidSequences { count: 0, tolerated: options.max_errors },
+            invalid: InvalidSequences {
+                count: 0,
+                tolerated: options.max_errors,
+                as_cntk: options.in_place_of.is_some(),
+            },
+            selected: 0,
+            batch: 0,
         };
         Ok(Pipeline {
             source,
@@ -149,6 +161,7 @@ impl Pipeline {
     /// Reads up to `wanted` minibatches into an empty batch, which up to `threads` threads pack.
     pub(super) fn read(&mut self, wanted: usize, threads: usize, batch: &mut PrefetchBatch) {
         let start = Instant::now();
+        self.source.begin_batch();
         // Packing reads the arrays of users' chunks in place, so the process must not end while it runs.
         let inside = self.source.deserializer.is_foreign().then(exit::enter);
         if let Some(None) = inside {
@@ -196,7 +209,8 @@ impl Pipeline {
         threads: usize,
         batch: &mut PrefetchBatch,
     ) -> Result<()> {
-        let Source { deserializer, selector, plan, ahead, invalid, .. } = &mut self.source;
+        let Source { deserializer, selector, plan, ahead, invalid, selected, batch: number, .. } =
+            &mut self.source;
         let TimelineSource::Global(_, store) = &selector.timeline else { return Ok(()) };
         let chunks = Arc::clone(store.chunks());
         let context = PackContext { spec, deserializer: Arc::clone(deserializer), chunks };
@@ -204,8 +218,14 @@ impl Pipeline {
         self.parallel.pack(plan.taken(planned), &context, threads, plan_ahead, |planned, packed| {
             // Too many invalid sequences take precedence over an error of packing: CNTK counts before it packs.
             let counted = invalid.add(packed.invalid, packed.delivers);
-            let progress =
-                Progress { position: planned.position, invalid: invalid.count, queues: Vec::new(), held: 0 };
+            *selected += planned.selection.sequences.len() as u64;
+            let progress = Progress {
+                position: planned.position,
+                invalid: invalid.count,
+                selected: *selected,
+                batch: *number,
+                ..Progress::default()
+            };
             batch.ready.push_back(Assembled { minibatch: counted.and(packed.minibatch), progress });
         })
     }
@@ -214,8 +234,15 @@ impl Pipeline {
     pub(super) fn progress(&self, before: Progress) -> Result<Progress> {
         let mut queues = before.queues;
         self.packer.queued(&mut queues)?;
-        let position = self.source.selector.timeline.position();
-        Ok(Progress { position, invalid: self.source.invalid.count, queues, held: self.held_samples() })
+        let Source { selector, invalid, selected, batch, .. } = &self.source;
+        Ok(Progress {
+            position: selector.timeline.position(),
+            invalid: invalid.count,
+            queues,
+            held: self.held_samples(),
+            selected: *selected,
+            batch: *batch,
+        })
     }
 
     /// Samples that the packer holds for later minibatches.
@@ -228,9 +255,9 @@ impl Pipeline {
         self.source.forget_planned();
         match &mut self.source.selector.timeline {
             TimelineSource::Global(timeline, _) => {
-                let samples = samples_of(state)?;
+                timeline.seek(samples_of(state)?)?;
                 self.packer.reset();
-                timeline.seek(samples)
+                Ok(())
             }
             TimelineSource::Local(timeline, _) => {
                 let position = local_position_of(state, timeline.keys())?;
@@ -238,6 +265,21 @@ impl Pipeline {
                 self.packer.reset();
                 Ok(())
             }
+        }
+    }
+
+    /// Forgets the errors in the data that were counted so far.
+    pub(super) fn forget_errors(&mut self) {
+        if let TimelineSource::Global(_, store) = &mut self.source.selector.timeline {
+            store.forget_errors();
+        }
+    }
+
+    /// The number of chunks, if they list their sequences when they are loaded and none of them has any.
+    pub(super) fn empty_chunks(&self) -> Option<u32> {
+        match &self.source.selector.timeline {
+            TimelineSource::Global(..) => None,
+            TimelineSource::Local(timeline, _) => timeline.empty_chunks(),
         }
     }
 
@@ -258,7 +300,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns exactly to the position at which [`Pipeline::progress`] was taken in this pipeline.
+    /// Returns exactly to the position at which [`Pipeline::progress`] was taken in this pipeline. Errors in the data that only
+    /// later batches have met are not counted any more: nobody has got these batches, and their chunks are used again.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
         let source = &mut self.source;
@@ -266,7 +309,8 @@ impl Pipeline {
     }
 
     /// Brings a new pipeline to the position at which [`Pipeline::progress`] was taken in another pipeline. `epoch` is the
-    /// epoch that was started there, and `read` the configuration that was last in force. Returns where that epoch starts.
+    /// epoch that was started there, and `read` the configuration that was last in force. Returns where that epoch starts. If it
+    /// fails, the pipeline is between the two positions.
     pub(super) fn restore(
         &mut self,
         epoch: &Epoch,
@@ -310,6 +354,14 @@ impl Source {
         self.selector.timeline.start_epoch(&epoch.timeline())
     }
 
+    /// Begins another batch.
+    fn begin_batch(&mut self) {
+        self.batch += 1;
+        if let TimelineSource::Global(_, store) = &mut self.selector.timeline {
+            store.begin_batch(self.batch);
+        }
+    }
+
     /// Plans minibatches, and takes up to `wanted` of them from the plan. Returns where they are, and the failure that comes after them, if any.
     fn plan(&mut self, limits: Limits, wanted: usize) -> (Range<usize>, Option<Error>) {
         if self.plan.is_empty() {
@@ -328,7 +380,10 @@ impl Source {
 
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.forget_planned();
-        self.invalid.count = progress.invalid;
+        (self.invalid.count, self.selected) = (progress.invalid, progress.selected);
+        if let TimelineSource::Global(_, store) = &mut self.selector.timeline {
+            store.rewind(progress.batch);
+        }
         self.selector.timeline.resume(progress.position)
     }
 
@@ -343,10 +398,12 @@ impl Source {
 }
 
 impl InvalidSequences {
-    /// Counts the invalid sequences of a minibatch. An error if they are too many and the minibatch has others.
+    /// Counts the invalid sequences of a minibatch. An error if they are too many. In CNTK's place it is one only if the
+    /// minibatch has others.
     fn add(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         self.count += sequences;
-        if !delivers || self.count <= self.tolerated {
+        let is_compared = delivers || (sequences > 0 && !self.as_cntk);
+        if !is_compared || self.count <= self.tolerated {
             return Ok(());
         }
         // CNTK 2.7's message.
@@ -387,6 +444,7 @@ impl ReadConfig {
 impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<LoadedSelection<'_>> {
         self.selector.select(global, local, false)?;
+        self.selected += self.selector.selection.sequences.len() as u64;
         if let Some(fetcher) = &mut self.fetcher {
             fetcher.fetch(&*self.deserializer, &self.selector.selection, self.selector.timeline.chunks())?;
         }

@@ -7,7 +7,7 @@ use crate::pool::Pool;
 use crate::randomize::{Selection, Timeline, Window};
 use crate::sequence::ChunkId;
 use crate::{Error, Result, cancel};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Chunks loaded beyond the window. With the window itself they bound the memory in use.
@@ -35,10 +35,26 @@ pub(super) struct ChunkStore {
     failed: HashMap<ChunkId, Error>,
     /// Whether the new window needs a chunk, by chunk id. Used only inside `move_window`; all false otherwise.
     needed: Vec<bool>,
+    /// The number of the batch that is being read, and what the last batches did to the count of errors in the data.
+    batch: u64,
+    counts: VecDeque<(u64, Counted)>,
+    /// Chunks that were in the window where the timeline was taken back to. Their errors are counted already.
+    waived: HashSet<ChunkId>,
     /// Starts loading chunks. Must be the last field: dropping it waits for the loads that still run, and by then the fields
     /// before it have released all chunks.
     loader: Loads,
 }
+
+/// What happened to a chunk with errors.
+enum Counted {
+    /// It came into the window, and its errors were counted.
+    Entered(ChunkId, Arc<dyn Chunk>),
+    /// It left the window: if it comes back, its errors count again.
+    Left(ChunkId),
+}
+
+/// Batches whose counting of errors can be undone: the one that is being handed out, the one that is read ahead, and one more.
+const UNDOABLE: u64 = 3;
 
 impl ChunkStore {
     pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
@@ -53,12 +69,66 @@ impl ChunkStore {
             stamp: None,
             failed: HashMap::new(),
             needed: Vec::new(),
+            batch: 0,
+            counts: VecDeque::new(),
+            waived: HashSet::new(),
         }
     }
 
     /// The chunks by id, as packing takes them.
     pub(super) fn chunks(&self) -> &Resident {
         &self.resident
+    }
+
+    /// Begins the batch with this number: numbers ascend.
+    pub(super) fn begin_batch(&mut self, batch: u64) {
+        self.batch = batch;
+        while self.counts.front().is_some_and(|&(number, _)| number + UNDOABLE < batch) {
+            self.counts.pop_front();
+        }
+    }
+
+    /// Takes back what later batches than this one did to the count of errors, because the timeline goes back to it. To be called
+    /// before the window is asked for again.
+    pub(super) fn rewind(&mut self, batch: u64) {
+        while self.counts.back().is_some_and(|&(number, _)| number > batch)
+            && let Some((_, counted)) = self.counts.pop_back()
+        {
+            match counted {
+                Counted::Left(chunk) => _ = self.waived.insert(chunk),
+                Counted::Entered(chunk, loaded) => {
+                    self.waived.remove(&chunk);
+                    loaded.retract_errors();
+                    self.take_out(chunk);
+                }
+            }
+        }
+    }
+
+    /// Takes a chunk out of the window. It stays in memory, to come in again.
+    fn take_out(&mut self, chunk: ChunkId) {
+        let slot = Arc::make_mut(&mut self.resident).get_mut(chunk as usize);
+        if let Some(loaded) = slot.and_then(Option::take) {
+            self.held.retain(|&held| held != chunk);
+            self.loads.insert(chunk, Arc::new(Load::done(loaded)));
+            self.stamp = None;
+        }
+    }
+
+    /// Forgets all errors in the data that were counted: the reader continues as a new one would.
+    pub(super) fn forget_errors(&mut self) {
+        self.counts.clear();
+        self.waived.clear();
+        self.deserializer.forget_errors();
+        let has_errors = |chunk: &ChunkId| {
+            self.resident[*chunk as usize].as_ref().is_some_and(|loaded| loaded.has_counted_errors())
+        };
+        let with_errors: Vec<ChunkId> = self.held.iter().copied().filter(has_errors).collect();
+        for chunk in with_errors {
+            // As a load of its own: it counts when it comes into the window.
+            self.take_out(chunk);
+            self.loads.remove(&chunk);
+        }
     }
 
     /// Whether the timeline's window has moved since the last [`ChunkStore::follow`], so that the next one replaces chunks.
@@ -113,8 +183,11 @@ impl ChunkStore {
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
         let (needed, ahead) = (&self.needed, &self.window.ahead);
         self.held.retain(|&chunk| {
-            if !needed[chunk as usize] {
-                resident[chunk as usize] = None;
+            if !needed[chunk as usize]
+                && let Some(left) = resident[chunk as usize].take()
+                && left.has_counted_errors()
+            {
+                self.counts.push_back((self.batch, Counted::Left(chunk)));
             }
             needed[chunk as usize]
         });
@@ -149,6 +222,8 @@ impl ChunkStore {
             }
         }
         self.start_ahead();
+        // What was in the window and has not come back has left it.
+        self.waived.clear();
         first
     }
 
@@ -231,6 +306,11 @@ impl ChunkStore {
                 None => return Err(Error::internal(format!("Chunk {chunk} was never started."))),
             };
             loaded.wait_ready()?;
+            if self.waived.remove(&chunk) {
+                loaded.waive_errors();
+            } else if loaded.has_uncounted_errors() {
+                self.counts.push_back((self.batch, Counted::Entered(chunk, Arc::clone(&loaded))));
+            }
             loaded.commit_errors()?;
             Arc::make_mut(&mut self.resident)[chunk as usize] = Some(loaded);
             self.held.push(chunk);

@@ -23,6 +23,7 @@ pub(crate) mod tests;
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
+use crate::deserialize::content::Sampler;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
@@ -284,6 +285,11 @@ impl ChunkSource for BinaryDeserializer {
 
     fn file_bytes(&self) -> Option<u64> {
         self.shared.handle.size().ok()
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let file = self.shared.handle.get()?;
+        sampler.file(&file, 0..file.size()?)
     }
 
     fn fingerprint(&self) -> u64 {

@@ -4,6 +4,7 @@ use super::join::Join;
 use super::share::Part;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::{Chunk, Loaded, expand};
+use crate::lock::Mutex;
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct BundleChunk {
     pub(super) primary: Arc<dyn Chunk>,
     /// For each secondary member: its chunks that have the partners, in the order of the join.
     pub(super) partners: Vec<Vec<Arc<Part>>>,
+    /// For each secondary chunk, in the order of [`BundleChunk::parts`]: this chunk was the one that counted its errors.
+    pub(super) counted: Mutex<Vec<bool>>,
 }
 
 impl BundleChunk {
@@ -36,6 +39,11 @@ impl BundleChunk {
             .iter()
             .flatten()
             .map(|part| part.wait().as_ref().map(|chunk| &**chunk).map_err(Clone::clone))
+    }
+
+    /// The secondary chunks that could be loaded.
+    fn loaded(&self) -> impl Iterator<Item = &dyn Chunk> {
+        self.parts().filter_map(Result::ok)
     }
 }
 
@@ -115,6 +123,40 @@ impl Chunk for BundleChunk {
     /// A secondary chunk counts its errors once, with the first bundled chunk that uses it.
     fn commit_errors(&self) -> Result<()> {
         self.primary.commit_errors()?;
-        self.parts().try_for_each(|part| part?.commit_errors())
+        let mut counted = self.counted.lock();
+        for (number, part) in self.parts().enumerate() {
+            let part = part?;
+            if part.has_uncounted_errors() {
+                if counted.len() <= number {
+                    counted.resize(number + 1, false);
+                }
+                counted[number] = true;
+            }
+            part.commit_errors()?;
+        }
+        Ok(())
+    }
+
+    fn has_uncounted_errors(&self) -> bool {
+        self.primary.has_uncounted_errors() || self.loaded().any(|part| part.has_uncounted_errors())
+    }
+
+    fn has_counted_errors(&self) -> bool {
+        self.primary.has_counted_errors() || self.loaded().any(|part| part.has_counted_errors())
+    }
+
+    fn retract_errors(&self) {
+        self.primary.retract_errors();
+        let counted = std::mem::take(&mut *self.counted.lock());
+        for (part, _) in self.parts().zip(counted).filter(|(_, is_mine)| *is_mine) {
+            if let Ok(part) = part {
+                part.retract_errors();
+            }
+        }
+    }
+
+    fn waive_errors(&self) {
+        self.primary.waive_errors();
+        self.loaded().for_each(|part| part.waive_errors());
     }
 }

@@ -19,11 +19,13 @@ pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_l
 
 use crate::cancel::Current;
 use crate::config::options::Packing;
+use crate::deserialize::content::Sampler;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory, by_blocks,
 };
 use crate::error::{ExceptionClass, Location};
+use crate::lock::Mutex;
 use crate::names::Distinct;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
@@ -212,7 +214,13 @@ impl ChunkSource for Bundle {
         let load_missing =
             || missing.par_iter().for_each(|(secondary, id, part)| call.within(|| secondary.load(*id, part)));
         let (primary, ()) = rayon::join(|| self.primary.load(joined.primary), load_missing);
-        Ok(Arc::new(BundleChunk { map: Arc::clone(&self.map), id: chunk, primary: primary?, partners }))
+        Ok(Arc::new(BundleChunk {
+            map: Arc::clone(&self.map),
+            id: chunk,
+            primary: primary?,
+            partners,
+            counted: Mutex::default(),
+        }))
     }
 
     fn is_fetched(&self) -> bool {
@@ -252,9 +260,19 @@ impl ChunkSource for Bundle {
         }
     }
 
+    fn forget_errors(&self) {
+        self.primary.forget_errors();
+        self.secondaries.iter().for_each(|secondary| secondary.deserializer().forget_errors());
+    }
+
     fn end_sweep(&self) {
         self.primary.end_sweep();
         self.secondaries.iter().for_each(|secondary| secondary.deserializer().end_sweep());
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        self.primary.sample_content(None, sampler)?;
+        self.secondaries.iter().try_for_each(|one| one.deserializer().sample_content(None, sampler))
     }
 
     fn fingerprint(&self) -> u64 {

@@ -18,6 +18,7 @@ use super::fingerprint::{SEED, mix};
 use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory};
 use crate::cancel::carried;
 use crate::corpus::Corpus;
+use crate::deserialize::content::{FILES, Sampler};
 use crate::error::Location;
 use crate::memory::room;
 use crate::pool::Pool;
@@ -379,6 +380,15 @@ impl<F: Format> ChunkSource for Concat<F> {
         }
     }
 
+    fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let chunks = chunks.unwrap_or_else(|| self.chunks().len());
+        let covered: Vec<_> = self.covered(chunks).collect();
+        sampler.parts(covered.len(), FILES, |sampler, number| {
+            let (file, chunks) = covered[number];
+            file.sample_content(Some(chunks), sampler)
+        })
+    }
+
     fn fingerprint(&self) -> u64 {
         self.fingerprint_of(self.chunks().len())
     }
@@ -406,6 +416,10 @@ impl<F: Format> ChunkSource for Concat<F> {
     fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
         let place = self.owner(chunk);
         place.file.check(chunk - place.first, most)
+    }
+
+    fn forget_errors(&self) {
+        self.files.iter().for_each(|place| place.file.forget_errors());
     }
 
     fn end_sweep(&self) {

@@ -9,6 +9,7 @@ mod index;
 mod tests;
 
 use super::bundle::{Bundle, too_few_frames};
+use super::content::Sampler;
 use super::fetch::Parts;
 use super::fingerprint::mix;
 use super::loader::Loader;
@@ -183,6 +184,10 @@ impl ChunkSource for Frames {
         location
     }
 
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        self.inner.sample_content(None, sampler)
+    }
+
     fn fingerprint(&self) -> u64 {
         let hash = mix(self.inner.fingerprint(), 1, self.infos.len() as u64);
         self.infos.iter().fold(hash, |hash, info| mix(hash, info.samples, u64::from(info.sequences)))
@@ -197,6 +202,10 @@ impl ChunkSource for Frames {
 
     fn file_bytes(&self) -> Option<u64> {
         self.inner.file_bytes()
+    }
+
+    fn forget_errors(&self) {
+        self.inner.forget_errors();
     }
 
     fn end_sweep(&self) {
@@ -358,6 +367,22 @@ impl Chunk for FrameChunk {
 
     fn commit_errors(&self) -> Result<()> {
         self.inner.commit_errors()
+    }
+
+    fn has_uncounted_errors(&self) -> bool {
+        self.inner.has_uncounted_errors()
+    }
+
+    fn has_counted_errors(&self) -> bool {
+        self.inner.has_counted_errors()
+    }
+
+    fn retract_errors(&self) {
+        self.inner.retract_errors();
+    }
+
+    fn waive_errors(&self) {
+        self.inner.waive_errors();
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {

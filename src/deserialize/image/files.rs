@@ -9,6 +9,7 @@ use super::zip::Members;
 use super::{Common, copies, label_dim, too_large};
 use crate::config::options::ImageOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{
@@ -164,6 +165,15 @@ impl ChunkSource for FileImages {
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let line = u64::from(self.line(sequence.chunk)) + 1;
         Location { file: Some(self.shared.map.file().to_owned()), line: Some(line), ..Location::default() }
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let (mut worker, mut file) = (Worker::default(), Vec::new());
+        sampler.parts(self.shared.map.len(), PARTS, |sampler, line| {
+            self.shared.read(line as u32, &mut worker, &mut file)?;
+            sampler.bytes(&file);
+            Ok(())
+        })
     }
 
     fn fingerprint(&self) -> u64 {

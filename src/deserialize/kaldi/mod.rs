@@ -23,6 +23,7 @@ mod text;
 use crate::config::options::KaldiOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
+use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
@@ -215,6 +216,17 @@ impl ChunkSource for KaldiDeserializer {
         let entry = &index.entries[index.ordinal(sequence)];
         let file = Some(index.files.path(entry.file).to_owned());
         Location { file, offset: Some(entry.offset), ..Location::default() }
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let index = &self.shared.index;
+        sampler.parts(index.entries.len(), PARTS, |sampler, number| {
+            let entry = &index.entries[number];
+            let file = index.files.get(entry.file)?;
+            // Where it ends is not known without reading it.
+            let end = file.size()?.min(entry.offset.saturating_add(4 << 10));
+            sampler.file(&file, entry.offset.min(end)..end)
+        })
     }
 
     fn fingerprint(&self) -> u64 {

@@ -6,10 +6,10 @@ use super::segment::Segment;
 use crate::Result;
 use crate::compact::implied;
 use crate::deserialize::{Ahead, Chunk, Loaded};
-use crate::log::Level;
+use crate::log::{Level, has_doubled};
 use crate::sequence::{ChunkId, SequenceView, SparseView, ViewKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The data of a chunk.
 pub struct TextChunk {
@@ -22,6 +22,8 @@ pub struct TextChunk {
     pub(super) fatal: Option<Failure>,
     /// Whether [`Chunk::commit_errors`] has counted this chunk's errors.
     pub(super) committed: AtomicBool,
+    /// How many errors that were.
+    pub(super) counted: AtomicU64,
 }
 
 /// How often CNTK tries to load a chunk that fails. It counts the errors of every attempt.
@@ -38,12 +40,24 @@ impl TextChunk {
         self.segments.iter().map(|segment| segment.skipped.len() as u64).sum()
     }
 
+    /// Whether it has errors, or sequences that were left out.
+    fn has_errors(&self) -> bool {
+        self.fatal.is_some()
+            || self.segments.iter().any(|segment| segment.errors > 0 || !segment.skipped.is_empty())
+    }
+
     /// Adds to the file's count of sequences that were left out, and logs both numbers.
     fn count_skipped(&self, skipped: u64) {
         if skipped == 0 {
             return;
         }
-        let all = self.shared.common.skipped.fetch_add(skipped, Ordering::Relaxed) + skipped;
+        let common = &self.shared.common;
+        let all = common.skipped.fetch_add(skipped, Ordering::Relaxed) + skipped;
+        // Ever more rarely: sweep after sweep has the same.
+        let is_due = |reported| has_doubled(all, reported).then_some(all);
+        if common.skipped_reported.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_err() {
+            return;
+        }
         let rules = &self.shared.rules;
         rules.log.write(
             Level::Warning,
@@ -167,21 +181,22 @@ impl Chunk for TextChunk {
     }
 
     fn commit_errors(&self) -> Result<()> {
-        let (errors, skipped) = (self.errors(), self.skipped());
-        if errors == 0 && skipped == 0 && self.fatal.is_none() {
+        if !self.has_errors() {
             return Ok(());
         }
+        let (errors, skipped) = (self.errors(), self.skipped());
         // The chunk was loaded once, so its errors count once, however often windows need it while it stays in memory.
         if self.committed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let broken = {
             let mut left = self.shared.common.errors_left.lock();
-            let mut broken = None;
+            let (mut broken, before) = (None, *left);
             for _ in 0..if self.fatal.is_some() { ATTEMPTS } else { 1 } {
                 broken = (errors > *left).then_some(*left);
                 *left = left.saturating_sub(errors);
             }
+            self.counted.store(before - *left, Ordering::Relaxed);
             broken
         };
         match (broken, &self.fatal) {
@@ -192,5 +207,25 @@ impl Chunk for TextChunk {
                 Ok(())
             }
         }
+    }
+
+    fn has_uncounted_errors(&self) -> bool {
+        self.has_errors() && !self.committed.load(Ordering::Relaxed)
+    }
+
+    fn has_counted_errors(&self) -> bool {
+        self.has_errors() && self.committed.load(Ordering::Relaxed)
+    }
+
+    fn retract_errors(&self) {
+        if self.committed.swap(false, Ordering::Relaxed) {
+            let counted = self.counted.swap(0, Ordering::Relaxed);
+            let mut left = self.shared.common.errors_left.lock();
+            *left = (*left + counted).min(self.shared.rules.max_errors);
+        }
+    }
+
+    fn waive_errors(&self) {
+        self.committed.store(true, Ordering::Relaxed);
     }
 }

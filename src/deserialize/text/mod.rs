@@ -27,6 +27,7 @@ use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::check::ChunkCheck;
+use crate::deserialize::content::Sampler;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory,
@@ -90,6 +91,8 @@ struct Common {
     errors_left: Mutex<u64>,
     /// Sequences that were left out because a stream has no sample in them (`strictSequences = false`).
     skipped: AtomicU64,
+    /// The number of them that was logged last.
+    skipped_reported: AtomicU64,
 }
 
 impl Common {
@@ -98,6 +101,7 @@ impl Common {
             recycler: Recycler::default(),
             errors_left: Mutex::new(options.max_errors.into()),
             skipped: AtomicU64::new(0),
+            skipped_reported: AtomicU64::new(0),
         }
     }
 }
@@ -278,6 +282,12 @@ impl ChunkSource for TextDeserializer {
         self.shared.handle.size().ok()
     }
 
+    fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let chunks = chunks.unwrap_or_else(|| self.chunks().len());
+        let file = self.shared.handle.get()?;
+        sampler.file(&file, 0..self.shared.index.end_of(chunks))
+    }
+
     fn fingerprint(&self) -> u64 {
         self.shared.index.fingerprint()
     }
@@ -290,6 +300,10 @@ impl ChunkSource for TextDeserializer {
             place.line = self.shared.handle.get().ok().and_then(|file| file.line_at(span.offset));
         }
         place
+    }
+
+    fn forget_errors(&self) {
+        *self.shared.common.errors_left.lock() = self.shared.rules.max_errors;
     }
 
     fn end_sweep(&self) {
@@ -390,6 +404,7 @@ impl TextFile {
                 segments,
                 fatal,
                 committed: AtomicBool::new(false),
+                counted: AtomicU64::new(0),
             }),
         }
     }

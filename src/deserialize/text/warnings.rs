@@ -1,5 +1,5 @@
 //! Warnings about the content of a text file: each kind once with its place, then counted. A chunk reports its counts when it
-//! is loaded in the first sweep, and a summary follows at the end of each sweep.
+//! is loaded in the first sweep, and a summary follows at the end of a sweep in which a count has doubled.
 //!
 //! At trace level 2 nothing is counted, and each warning is written as CNTK writes it.
 
@@ -7,7 +7,7 @@ use super::parse::report::{Line, WarningKind};
 use super::parse::rules::Rules;
 use crate::file::DataFile;
 use crate::lock::Mutex;
-use crate::log::Level;
+use crate::log::{Level, has_doubled};
 use crate::sequence::ChunkId;
 use std::collections::BTreeMap;
 
@@ -100,12 +100,12 @@ impl Warnings {
         }
     }
 
-    /// Reports all counts that have grown since the last summary.
+    /// Reports all counts that have doubled since they were reported last.
     pub fn summarize(&self, rules: &Rules) {
         let mut state = self.0.lock();
         let mut lines = Vec::new();
         for (kind, total) in &mut state.kinds {
-            if total.count > total.reported {
+            if has_doubled(total.count, total.reported) {
                 total.reported = total.count;
                 lines.push(format!(
                     "'{}' had {} {} so far, the first in {}.",

@@ -7,6 +7,7 @@
 
 mod output;
 
+use super::content::Sampler;
 use super::fetch::{FetchedData, Parts};
 use super::fetched::Fetched;
 use super::loader::Loader;
@@ -242,6 +243,10 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
         self.inner.location(sequence, stream)
     }
 
+    fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        self.inner.sample_content(chunks, sampler)
+    }
+
     fn fingerprint(&self) -> u64 {
         self.inner.fingerprint()
     }
@@ -252,6 +257,10 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
 
     fn file_bytes(&self) -> Option<u64> {
         self.inner.file_bytes()
+    }
+
+    fn forget_errors(&self) {
+        self.inner.forget_errors();
     }
 
     fn end_sweep(&self) {
@@ -351,6 +360,22 @@ impl Chunk for TransformedChunk {
 
     fn commit_errors(&self) -> Result<()> {
         self.inner.commit_errors()
+    }
+
+    fn has_uncounted_errors(&self) -> bool {
+        self.inner.has_uncounted_errors()
+    }
+
+    fn has_counted_errors(&self) -> bool {
+        self.inner.has_counted_errors()
+    }
+
+    fn retract_errors(&self) {
+        self.inner.retract_errors();
+    }
+
+    fn waive_errors(&self) {
+        self.inner.waive_errors();
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {

@@ -13,11 +13,13 @@ pub(super) struct InOrder {
     chunks: u64,
     /// Consecutive windows without a sequence of this worker.
     empty: u64,
+    /// Consecutive windows without a sequence of any worker.
+    hollow: u64,
 }
 
 impl InOrder {
     pub(super) fn new(chunks: u32) -> Self {
-        InOrder { chunks: chunks.into(), empty: 0 }
+        InOrder { chunks: chunks.into(), empty: 0, hollow: 0 }
     }
 }
 
@@ -45,6 +47,7 @@ impl Windows for InOrder {
     ) -> Result<()> {
         let chunk = from.at as ChunkId;
         let listing = chunks.list(chunk)?;
+        self.hollow = if listing.sequences == 0 { self.hollow + 1 } else { 0 };
         let all = listing.iter().map(|(index, length)| (SequenceId { chunk, index }, length));
         let mut number = from.sweep;
         if workers.workers == 1 {
@@ -81,6 +84,10 @@ impl Windows for InOrder {
 
     fn reshape(&mut self) {
         self.empty = 0;
+    }
+
+    fn empty_chunks(&self) -> Option<u32> {
+        (self.chunks > 0 && self.hollow >= self.chunks).then_some(self.chunks as u32)
     }
 
     fn is_barren(&self, _workers: &WorkerConfig) -> bool {

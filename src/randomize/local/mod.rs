@@ -143,6 +143,11 @@ impl LocalTimeline {
         }
     }
 
+    /// The number of chunks, if all of them were listed and none has a sequence.
+    pub fn empty_chunks(&self) -> Option<u32> {
+        self.windows.empty_chunks()
+    }
+
     /// CNTK's names of the two numbers of a window.
     pub fn keys(&self) -> [&'static str; 2] {
         self.windows.keys()

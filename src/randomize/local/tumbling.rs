@@ -199,6 +199,10 @@ impl Windows for Tumbling {
 
     fn reshape(&mut self) {}
 
+    fn empty_chunks(&self) -> Option<u32> {
+        (self.empties > 0 && self.empties == self.samples.len()).then_some(self.samples.len() as u32)
+    }
+
     fn is_barren(&self, workers: &WorkerConfig) -> bool {
         workers.rank >= self.count() || self.empties == self.samples.len()
     }

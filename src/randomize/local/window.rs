@@ -110,6 +110,9 @@ pub(super) trait Windows: Send {
     /// Takes note that the workers have changed.
     fn reshape(&mut self);
 
+    /// The number of chunks, if all of them were listed and none has a sequence.
+    fn empty_chunks(&self) -> Option<u32>;
+
     /// Whether no segment has a sequence of this worker, as far as is known by now.
     fn is_barren(&self, workers: &WorkerConfig) -> bool;
 }

@@ -16,6 +16,7 @@ mod tests;
 use crate::config::options::HtkFeatureOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
+use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
@@ -272,6 +273,15 @@ impl ChunkSource for HtkFeatureDeserializer {
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let Table { utterances, paths, .. } = &self.shared.table;
+        sampler.parts(utterances.len(), PARTS, |sampler, position| {
+            let file = HtkFile::open(paths, utterances.paths[position])?;
+            let range = file.range(utterances.starts[position], utterances.frames[position].into());
+            sampler.file(&file.file, range)
+        })
     }
 
     fn fingerprint(&self) -> u64 {

@@ -13,6 +13,7 @@ mod tests;
 use crate::config::options::LatticeOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
+use crate::deserialize::content::{FILES, Sampler};
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::{ExceptionClass, Location};
@@ -182,6 +183,15 @@ impl ChunkSource for LatticeDeserializer {
             offset: self.shared.offsets.get((span.lattices.start + sequence.index) as usize).copied(),
             ..Location::default()
         }
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let files = &self.shared.files;
+        sampler.parts(files.len(), FILES, |sampler, number| {
+            let (path, state) = &files[number];
+            let file = DataFile::reopen(path, state)?;
+            sampler.file(&file, 0..state.size)
+        })
     }
 
     fn fingerprint(&self) -> u64 {

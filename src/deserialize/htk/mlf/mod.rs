@@ -28,6 +28,7 @@ pub(crate) use write::MlfWriter;
 
 use crate::config::options::MlfOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::content::{FILES, Sampler};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
@@ -196,6 +197,17 @@ impl ChunkSource for MlfDeserializer {
     fn end_sweep(&self) {
         let first = self.shared.files.first().map_or("", |file| file.data.path());
         self.shared.invalid.summarize(first);
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        if let Some(states) = &self.shared.states {
+            sampler.bytes(states.text());
+        }
+        let files = &self.shared.files;
+        sampler.parts(files.len(), FILES, |sampler, number| {
+            let file = &files[number].data;
+            sampler.file(file, 0..file.size()?)
+        })
     }
 
     fn fingerprint(&self) -> u64 {

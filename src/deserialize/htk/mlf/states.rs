@@ -66,6 +66,11 @@ impl StateList {
         Ok(list)
     }
 
+    /// The file's content.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// A list with this content; fails with the name that it has twice, and with the offset of the second one.
     pub(super) fn from_text(text: Vec<u8>) -> Result<std::result::Result<StateList, (Vec<u8>, u64)>> {
         let mut names = Vec::new();

@@ -13,6 +13,7 @@ use super::{Common, label_dim};
 use crate::config::options::{ImageOptions, Quirks};
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
+use crate::deserialize::content::Sampler;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::mix;
 use crate::deserialize::text::index::{Index, IndexOptions};
@@ -187,6 +188,12 @@ impl ChunkSource for Base64Images {
             offset,
             ..Location::default()
         }
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let last = self.infos.len().checked_sub(1);
+        let end = last.map_or(0, |last| self.shared.bytes(last as ChunkId).end);
+        sampler.file(&self.shared.file, 0..end)
     }
 
     fn fingerprint(&self) -> u64 {

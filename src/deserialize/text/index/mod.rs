@@ -366,6 +366,14 @@ impl Index {
         self.parts.fingerprint(chunks)
     }
 
+    /// Where the last sequence of the first `chunks` chunks ends, which must be indexed.
+    pub fn end_of(&self, chunks: usize) -> u64 {
+        let Some(last) = chunks.checked_sub(1) else { return 0 };
+        let sequences = self.info(last as ChunkId).sequences;
+        let span = self.spans(last as ChunkId, sequences.saturating_sub(1)..sequences).next();
+        span.map_or(0, |span| span.offset + u64::from(span.size))
+    }
+
     /// Bytes of memory that the index takes.
     pub fn memory(&self) -> usize {
         self.parts.bytes()

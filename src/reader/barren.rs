@@ -1,0 +1,143 @@
+//! Notices a sweep that delivers nothing although it has sequences: without an error, reading could go on for ever and a program
+//! that waits for data would never learn why.
+//!
+//! Legal, and no error: a worker whose share has no sequence, and an epoch that ends before a sweep has passed.
+
+use super::checkpoint::Progress;
+use super::position::ReaderPosition;
+use crate::error::ExceptionClass;
+use crate::{Error, ErrorKind};
+
+/// What was passed since the last minibatch with data.
+#[derive(Debug, Default)]
+pub(super) struct BarrenSweep {
+    /// Where the minibatch before it ended, and the counts there.
+    since: Since,
+}
+
+#[derive(Debug, Default)]
+struct Since {
+    position: ReaderPosition,
+    selected: u64,
+    invalid: u64,
+}
+
+impl Since {
+    fn new(progress: &Progress) -> Since {
+        let &Progress { position, selected, invalid, .. } = progress;
+        Since { position, selected, invalid }
+    }
+}
+
+impl BarrenSweep {
+    /// Begins anew at this position, because the reader went there or got data there.
+    pub(super) fn begin(&mut self, progress: &Progress) {
+        self.since = Since::new(progress);
+    }
+
+    /// The timeline continues at this position, perhaps with other counts.
+    pub(super) fn go_on(&mut self, progress: &Progress) {
+        if self.since.position != progress.position {
+            self.begin(progress);
+        }
+    }
+
+    /// A minibatch without data was read, after which the reader stands here. An error if that is the end of a whole sweep without
+    /// data. `sweep` is the number of samples of a sweep, if it is known.
+    pub(super) fn pass(&mut self, progress: &Progress, sweep: Option<u64>) -> Option<Error> {
+        let Since { position, selected, invalid } = &self.since;
+        let (selected, invalid) = (progress.selected - selected, progress.invalid - invalid);
+        let is_whole = match (position, progress.position) {
+            (ReaderPosition::Global(from), ReaderPosition::Global(to)) => {
+                sweep.is_some_and(|sweep| to.samples.saturating_sub(from.samples) >= sweep)
+            }
+            // A sweep is whole if the one before it has ended too, or it was read from its start.
+            (ReaderPosition::Local(from), ReaderPosition::Local(to)) => {
+                let is_start = from.entries == 0 && from.window[0] == 0;
+                to.sweeps.saturating_sub(from.sweeps) >= if is_start { 1 } else { 2 }
+            }
+            _ => false,
+        };
+        if !is_whole {
+            return None;
+        }
+        self.begin(progress);
+        (selected > 0).then(|| nothing_delivered(selected, invalid))
+    }
+}
+
+fn nothing_delivered(selected: u64, invalid: u64) -> Error {
+    let message = match selected {
+        1 => "A whole sweep has delivered nothing: the only sequence that was read was left out.".to_owned(),
+        _ => format!(
+            "A whole sweep has delivered nothing: all {selected} sequences that were read were left out."
+        ),
+    };
+    let why = match invalid {
+        0 => "They have no sample in one of the streams.".to_owned(),
+        _ if invalid == selected => "They are invalid.".to_owned(),
+        _ => format!("{invalid} of them are invalid, the others have no sample in one of the streams."),
+    };
+    let detail = "The warnings before this name the first ones and say what is wrong, and a check of the data ('cntk-reader validate') \
+                  lists all. Correct the data, or the streams and paths of the configuration.";
+    Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(why).with_detail(detail)
+}
+
+/// The error of chunks none of which lists a sequence.
+pub(super) fn no_sequences(chunks: u32) -> Error {
+    let message = match chunks {
+        1 => "The only chunk of the deserializer has no sequences.".to_owned(),
+        _ => format!("None of the {chunks} chunks of the deserializer has a sequence."),
+    };
+    let detail =
+        "There is nothing to read: let 'get_chunk' return sequences, or correct the number of chunks.";
+    Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::randomize::Position;
+    use crate::randomize::local::LocalPosition;
+
+    fn at(samples: u64, selected: u64) -> Progress {
+        let position = ReaderPosition::Global(Position { samples, counter: 0 });
+        Progress { position, selected, invalid: selected, ..Progress::default() }
+    }
+
+    #[test]
+    fn a_whole_sweep_without_data_is_an_error_once() {
+        let mut sweep = BarrenSweep::default();
+        sweep.begin(&at(3, 0));
+        assert!(sweep.pass(&at(6, 3), Some(6)).is_none(), "half a sweep");
+        let error = sweep.pass(&at(9, 6), Some(6)).expect("a sweep");
+        assert!(error.message().contains("all 6 sequences"), "{error}");
+        assert!(sweep.pass(&at(9, 6), Some(6)).is_none(), "the end of the epoch");
+        // An epoch that goes on there.
+        sweep.go_on(&at(9, 6));
+        assert!(sweep.pass(&at(12, 9), Some(6)).is_none());
+        assert!(sweep.pass(&at(15, 12), Some(6)).is_some());
+    }
+
+    #[test]
+    fn workers_without_sequences_and_unknown_sweeps_are_none() {
+        let mut sweep = BarrenSweep::default();
+        sweep.begin(&at(0, 0));
+        assert!(sweep.pass(&at(20, 0), Some(6)).is_none(), "nothing was selected");
+        assert!(sweep.pass(&at(100, 9), None).is_none());
+    }
+
+    #[test]
+    fn local_sweeps_count_from_their_start() {
+        let local = |sweeps, entries, selected| {
+            let position = LocalPosition { sweeps, entries, ..LocalPosition::default() };
+            Progress { position: ReaderPosition::Local(position), selected, ..Progress::default() }
+        };
+        let mut sweep = BarrenSweep::default();
+        sweep.begin(&local(0, 0, 0));
+        assert!(sweep.pass(&local(1, 0, 4), None).is_some());
+        sweep.begin(&local(1, 2, 4));
+        assert!(sweep.pass(&local(2, 0, 6), None).is_none(), "the rest of a sweep");
+        assert!(sweep.pass(&local(3, 0, 10), None).is_some());
+    }
+}

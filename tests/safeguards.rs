@@ -1,0 +1,376 @@
+//! Nothing endless, nothing silent, in what the engine decides: sweeps that deliver nothing, sizes that no memory holds, checkpoints of
+//! other workers or of other data, and errors that are counted twice.
+
+mod common;
+
+use cntk_reader::error::ErrorKind;
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::{Result, config};
+use common::quiet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+fn epoch(sweeps: Option<u64>, read: ReadConfig) -> Epoch {
+    sweeps.map_or_else(Epoch::unlimited, Epoch::sweeps).read_config(read)
+}
+
+fn open(text: &str) -> Reader {
+    quiet();
+    Reader::open(&config::from_text(text).expect("a configuration")).expect("a reader")
+}
+
+/// A configuration for a text file of a stream `x` with these values of a sample.
+fn ctf(file: &Path, dim: usize, reader: &str, deserializer: &str) -> String {
+    format!(
+        "{reader}\ndeserializers=([type=CNTKTextFormatDeserializer;module=CNTKTextFormatReader;file=\"{}\";{deserializer}\n\
+         input=[x=[dim={dim};format=dense]]])",
+        file.display()
+    )
+}
+
+fn write(folder: &Path, name: &str, lines: impl IntoIterator<Item = String>) -> std::path::PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, lines.into_iter().collect::<String>()).expect("a file");
+    path
+}
+
+/// The outcomes of reads: samples, or the error. Ends with the epoch.
+fn reads(reader: &mut Reader, most: usize) -> Vec<Result<u32>> {
+    let mut outcomes = Vec::new();
+    for _ in 0..most {
+        let read = reader.read();
+        let ends = read.as_ref().is_ok_and(|minibatch| minibatch.end_of_epoch);
+        outcomes.push(read.map(|minibatch| minibatch.keys.len() as u32));
+        if ends {
+            break;
+        }
+    }
+    outcomes
+}
+
+fn errors(outcomes: &[Result<u32>]) -> Vec<String> {
+    outcomes
+        .iter()
+        .filter_map(|outcome| outcome.as_ref().err().map(|error| error.message().to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_sweep_without_data_is_an_error_that_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(folder.path(), "bad.ctf", (0..6).map(|i| format!("{i} |x 1 2 a\n")));
+    for order in ["randomize=false", "randomize=true"] {
+        for workers in [1, 2] {
+            let tolerant = "maxErrors=1000000;strictSequences=false;chunkSizeInBytes=16";
+            let text = ctf(&file, 2, &format!("{order};maxErrors=1000000"), tolerant);
+            for sweeps in [Some(1), None] {
+                let mut reader = open(&text);
+                reader.start_epoch(&epoch(sweeps, ReadConfig::new(2).worker(0, workers))).expect("an epoch");
+                let outcomes = reads(&mut reader, 100);
+                let found = errors(&outcomes);
+                assert!(
+                    found[0].starts_with("A whole sweep has delivered nothing"),
+                    "{order}, {workers}: {found:?}"
+                );
+                // It comes once for each sweep.
+                assert_eq!(found.len() == 1, sweeps.is_some(), "{order}, {workers}: {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sweep_without_images_is_an_error_that_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(folder.path(), "images.txt", (0..6).map(|i| format!("{i}\t0\tb'abcde'\n")));
+    let text = |reader: &str| {
+        format!(
+            "{reader};traceLevel=0\ndeserializers=([type=Base64ImageDeserializer;module=ImageReader;file=\"{}\"\n\
+             input=[features=[transforms=()]\nlabels=[labelDim=2]]])",
+            file.display()
+        )
+    };
+    for order in ["randomize=false", "randomize=true"] {
+        let mut reader = open(&text(&format!("{order};maxErrors=1000")));
+        reader.start_epoch(&epoch(None, ReadConfig::new(3))).expect("an epoch");
+        let found = errors(&reads(&mut reader, 3));
+        assert!(found[0].contains("all 6 sequences that were read were left out"), "{found:?}");
+        // The limit is compared although nothing is left to deliver.
+        let mut reader = open(&text(order));
+        reader.start_epoch(&epoch(Some(1), ReadConfig::new(4))).expect("an epoch");
+        let found = errors(&reads(&mut reader, 1));
+        assert!(found[0].starts_with("Number of invalid sequences '4'"), "{found:?}");
+    }
+}
+
+#[test]
+fn workers_without_sequences_and_parts_of_sweeps_are_no_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Of four sequences the last two have no sample.
+    let line = |i: usize| if i < 2 { format!("{i} |x {i}\n") } else { format!("{i} |x a\n") };
+    let file = write(folder.path(), "half.ctf", (0..4).map(line));
+    let text = ctf(&file, 1, "randomize=false;maxErrors=100", "maxErrors=100000;strictSequences=false");
+    let mut reader = open(&text);
+    reader.start_epoch(&epoch(Some(3), ReadConfig::new(1))).expect("an epoch");
+    assert_eq!(errors(&reads(&mut reader, 100)), [""; 0]);
+    // The second half alone.
+    reader.start_epoch(&Epoch::samples(2).index(1).minibatch_size(1)).expect("an epoch");
+    assert_eq!(errors(&reads(&mut reader, 100)), [""; 0]);
+    // More workers than sequences.
+    let file = write(folder.path(), "few.ctf", (0..3).map(|i| format!("{i} |x {i}\n")));
+    for order in ["randomize=false", "randomize=true", "lockstep=true"] {
+        for rank in 0..5 {
+            let mut reader = open(&ctf(&file, 1, order, "chunkSizeInBytes=6"));
+            reader.start_epoch(&epoch(Some(2), ReadConfig::new(5).worker(rank, 5))).expect("an epoch");
+            assert_eq!(errors(&reads(&mut reader, 100)), [""; 0], "{order}, rank {rank}");
+        }
+    }
+}
+
+#[test]
+fn log_lines_of_sweeps_become_rarer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |i: usize| if i % 2 == 0 { format!("{i} |x {i}\n") } else { format!("{i} |x a\n") };
+    let file = write(folder.path(), "half.ctf", (0..8).map(line));
+    let text = ctf(&file, 1, "randomize=true", "maxErrors=1000000;strictSequences=false;chunkSizeInBytes=20");
+    let lines = Arc::new(Mutex::new(0));
+    let mut reader = open(&text);
+    let count = Arc::clone(&lines);
+    cntk_reader::log::set_sink(Some(Arc::new(move |_, line: &str| {
+        *count.lock().expect("a lock") += usize::from(line.contains("half.ctf"));
+    })));
+    let mut in_sweeps = Vec::new();
+    for sweeps in [100, 200] {
+        reader.start_epoch(&epoch(Some(sweeps), ReadConfig::new(3))).expect("an epoch");
+        assert_eq!(errors(&reads(&mut reader, 10_000)), [""; 0]);
+        in_sweeps.push(*lines.lock().expect("a lock"));
+    }
+    quiet();
+    assert!(in_sweeps[1] < 150 && in_sweeps[1] - in_sweeps[0] <= 20, "{in_sweeps:?}");
+}
+
+#[test]
+fn impossible_sizes_are_refused_before_memory_grows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(folder.path(), "data.ctf", (0..6).map(|i| format!("{i} |x {i}\n")));
+    let truncated = |length: &str| ctf(&file, 1, &format!("truncated=true;truncationLength={length}"), "");
+    for length in ["-1", "-100"] {
+        for sweeps in [Some(1), None] {
+            let mut reader = open(&truncated(length));
+            let error = reader.start_epoch(&epoch(sweeps, ReadConfig::new(10))).expect_err(length);
+            assert_eq!(error.kind(), ErrorKind::Memory);
+            assert!(error.message().contains("a truncated minibatch"), "{error}");
+        }
+    }
+    let mut reader = open(&truncated("2"));
+    reader.start_epoch(&epoch(None, ReadConfig::new(10))).expect("an epoch");
+    let long = ReadConfig::new(u64::MAX).truncation_length(1 << 63);
+    assert_eq!(reader.configure(&long).expect_err("2^63 steps").kind(), ErrorKind::Memory);
+    reader.read().expect("as before");
+    // As many parallel sequences.
+    let error = open(&truncated("2")).start_epoch(&epoch(None, ReadConfig::new(u64::MAX / 2)));
+    assert_eq!(error.expect_err("lanes").kind(), ErrorKind::Memory);
+    // Data that end make a huge size possible; data that are repeated for ever do not. (A machine with enough memory is left alone.)
+    let wide = ctf(&file, 1, "", "").replace("dim=1;", "dim=100000;");
+    let mut reader = open(&wide);
+    reader.start_epoch(&epoch(Some(1), ReadConfig::new(u64::MAX))).expect("all that there is");
+    let read = ReadConfig::new(u64::MAX);
+    let error = reader.start_epoch(&epoch(None, read)).expect_err("more than there is memory for");
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    let error = reader.configure(&ReadConfig::new(10)).map(|()| reader.progress());
+    assert!(error.is_ok_and(|progress| progress.is_ok_and(|progress| progress.delivered == 0)), "as it was");
+}
+
+/// Twelve sequences of one to three samples, in chunks of their own.
+fn uneven(folder: &Path) -> std::path::PathBuf {
+    write(
+        folder,
+        "uneven.ctf",
+        (0..12).map(|i| (0..=i % 3).fold(String::new(), |lines, _| lines + &format!("{i} |x {i}\n"))),
+    )
+}
+
+#[test]
+fn other_workers_go_on_only_where_that_is_exact() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = uneven(folder.path());
+    let text = |settings: &str| ctf(&file, 1, settings, "chunkSizeInBytes=8");
+    let checkpoint = |settings: &str, workers: u64, reads: usize| {
+        let mut reader = open(&text(settings));
+        reader.start_epoch(&epoch(Some(1), ReadConfig::new(4).worker(0, workers))).expect("an epoch");
+        (0..reads).for_each(|_| _ = reader.read().expect("a minibatch"));
+        reader.checkpoint().expect("a checkpoint")
+    };
+    let go_on = |settings: &str, workers: u64, reads: usize| {
+        let mut reader = open(&text(settings));
+        reader.restore(&checkpoint(settings, workers, reads)).expect("it fits");
+        reader.configure(&ReadConfig::new(4).worker(1, 3))
+    };
+    // What looks like another setting is a comment.
+    for settings in
+        ["localTimeline=false", "randomize=false;localTimeline=false", "", "# lockstep = true\nx = 1"]
+    {
+        let error = go_on(settings, 2, 1).expect_err(settings);
+        assert_eq!(error.kind(), ErrorKind::Checkpoint);
+        assert!(error.message().contains("worker 0 of 2 in the middle of an epoch"), "{error}");
+        // Before the first minibatch, at the end of the epoch, and from a single worker, each sequence is read once.
+        go_on(settings, 2, 0).expect("nothing was read");
+        go_on(settings, 1, 1).expect("one worker has read all before");
+        let mut reader = open(&text(settings));
+        reader.restore(&checkpoint(settings, 2, 1)).expect("it fits");
+        reader.configure(&ReadConfig::new(7).worker(0, 2)).expect("the same worker");
+    }
+    go_on("lockstep=true", 2, 1).expect("in lockstep");
+}
+
+/// A file of each format whose values can be changed without changing its shape: the configuration, and its files.
+fn formats(folder: &Path) -> Vec<(&'static str, String, Vec<std::path::PathBuf>)> {
+    let numbers = |name: &str, from: usize| {
+        write(folder, name, (0..40).map(|i| format!("{i} |x {}\n", 10 + (from + i) % 80)))
+    };
+    let (one, two) = (numbers("one.ctf", 0), numbers("two.ctf", 7));
+    let mut formats =
+        vec![("text", ctf(&one, 1, "randomize=true", "chunkSizeInBytes=64"), vec![one.clone()])];
+    let list = ctf(&one, 1, "", "").replace(
+        &format!("file=\"{}\"", one.display()),
+        &format!("file=(\"{}\":\"{}\")", one.display(), two.display()),
+    );
+    formats.push(("list", list, vec![one, two]));
+    // HTK features: a header of 12 bytes, then values of 4 bytes.
+    let mut htk = Vec::new();
+    htk.extend(30_u32.to_be_bytes());
+    htk.extend(100_000_u32.to_be_bytes());
+    htk.extend(8_u16.to_be_bytes());
+    htk.extend(9_u16.to_be_bytes());
+    (0..60_u8).for_each(|value| htk.extend([0x40, value, 0, 0]));
+    let features = folder.join("u.htk");
+    std::fs::write(&features, htk).expect("a file");
+    let script = write(
+        folder,
+        "u.scp",
+        (0..3).map(|i| format!("{i}={}[{},{}]\n", features.display(), 10 * i, 10 * i + 9)),
+    );
+    formats.push((
+        "features",
+        format!(
+            "deserializers=([type=HTKFeatureDeserializer;module=HTKDeserializers\ninput=[f=[dim=2;scpFile=\"{}\"]]])",
+            script.display()
+        ),
+        vec![features],
+    ));
+    let images = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/images/files/images/p8x8.png");
+    let image = folder.join("i.png");
+    std::fs::copy(images, &image).expect("an image");
+    let map = write(folder, "map.txt", [format!("{}\t0\n", image.display())]);
+    formats.push((
+        "images",
+        format!(
+            "deserializers=([type=ImageDeserializer;module=ImageReader;file=\"{}\"\n\
+             input=[f=[transforms=([type=Scale;width=4;height=3;channels=3]:[type=Transpose])]\nl=[labelDim=1]]])",
+            map.display()
+        ),
+        vec![image],
+    ));
+    formats
+}
+
+#[test]
+fn other_values_of_the_same_shape_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (format, text, files) in formats(folder.path()) {
+        let mut reader = open(&text);
+        reader.start_epoch(&epoch(None, ReadConfig::new(1))).expect("an epoch");
+        reader.read().expect("a minibatch");
+        let checkpoint = reader.checkpoint().expect("a checkpoint");
+        open(&text).restore(&checkpoint).expect("the same data");
+        for file in files {
+            let good = std::fs::read(&file).expect("the file");
+            // A copy under the same path, with another time: the same data.
+            std::fs::remove_file(&file).expect("removing");
+            std::fs::write(&file, &good).expect("writing");
+            open(&text).restore(&checkpoint).expect("a copy");
+            let mut bad = good.clone();
+            let last = bad.len() - 2;
+            bad[last] = if bad[last] == b'1' { b'2' } else { b'1' };
+            std::fs::write(&file, &bad).expect("writing");
+            let mut other = open(&text);
+            let error = other.restore(&checkpoint).expect_err(format);
+            assert_eq!(error.kind(), ErrorKind::Checkpoint, "{format}");
+            assert!(error.message().contains("the same sequences, but other values"), "{format}: {error}");
+            // On purpose.
+            other
+                .restore_over_changed_values(&checkpoint)
+                .unwrap_or_else(|error| panic!("{format}: {error}"));
+            assert!(other.progress().expect("a progress").delivered > 0, "{format}");
+            std::fs::write(&file, &good).expect("writing");
+        }
+    }
+}
+
+#[test]
+fn changed_values_are_allowed_only_with_the_same_sequences() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(folder.path(), "data.ctf", (0..6).map(|i| format!("{i} |x {i}\n")));
+    let text = ctf(&file, 1, "", "");
+    let mut reader = open(&text);
+    reader.start_epoch(&epoch(None, ReadConfig::new(1))).expect("an epoch");
+    let checkpoint = reader.checkpoint().expect("a checkpoint");
+    write(folder.path(), "data.ctf", (0..5).map(|i| format!("{i} |x {i}\n")));
+    let error = open(&text).restore_over_changed_values(&checkpoint).expect_err("fewer sequences");
+    assert!(error.message().contains("data: checkpoint '6 sequences"), "{error}");
+}
+
+/// Twenty-four sequences of which number 10 has an error, in chunks of three.
+fn one_error(folder: &Path) -> String {
+    let mut lines = String::new();
+    for i in 0..24 {
+        let bad = if i == 10 { "|x a" } else { "" };
+        writeln!(lines, "{bad}|x {i}").expect("a line");
+    }
+    let file = write(folder, "error.ctf", [lines]);
+    ctf(&file, 1, "randomize=false;traceLevel=0", "maxErrors=1;chunkSizeInBytes=20;traceLevel=0")
+}
+
+#[test]
+fn errors_that_nobody_got_are_not_counted_twice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = one_error(folder.path());
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(3));
+    for reads_before in 1..16 {
+        let started = || {
+            let mut reader = open(&text);
+            reader.start_epoch(&epoch(Some(1), ReadConfig::new(1))).expect("an epoch");
+            for _ in 0..reads_before {
+                reader.read().expect("a minibatch");
+                // Time to read ahead.
+                pause();
+            }
+            reader
+        };
+        // The same position, set anew; other sizes; a state that is refused.
+        let mut reader = started();
+        let position = reader.state()[0].1;
+        reader.set_state(&[("minibatchSourcePosition", position)]).expect("a state");
+        assert_eq!(errors(&reads(&mut reader, 100)), [""; 0], "a state after {reads_before}");
+        let mut reader = started();
+        reader.configure(&ReadConfig::new(2)).expect("sizes");
+        assert_eq!(errors(&reads(&mut reader, 100)), [""; 0], "sizes after {reads_before}");
+        let mut reader = started();
+        assert!(reader.set_state(&[("nothing", 1)]).is_err() && reader.restore(b"nonsense").is_err());
+        assert_eq!(reads(&mut reader, 100).len(), 24 - reads_before, "a refusal after {reads_before}");
+    }
+}
+
+#[test]
+fn a_restored_reader_counts_errors_as_a_new_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut reader = open(&one_error(folder.path()));
+    reader.start_epoch(&epoch(Some(1), ReadConfig::new(1))).expect("an epoch");
+    let start = reader.checkpoint().expect("a checkpoint");
+    for _ in 0..3 {
+        let outcomes = reads(&mut reader, 100);
+        assert_eq!((outcomes.len(), errors(&outcomes)), (24, Vec::new()));
+        reader.restore(&start).expect("the start");
+    }
+}
