@@ -51,6 +51,16 @@ class Listing(UserDeserializer):
         return {"x": np.arange(chunk_id * 20, chunk_id * 20 + 20, dtype=np.float32)[:, None]}
 
 
+class Empty(Listing):
+    """Four chunks without sequences."""
+
+    def num_chunks(self):
+        return 4
+
+    def get_chunk(self, chunk_id):
+        return {"x": []}
+
+
 class WithFiles(unittest.TestCase):
     """Two files: 200 sequences of 1 to 7 samples, and 1000 of one sample; no number comes twice."""
 
@@ -345,7 +355,7 @@ class States(WithFiles):
 
     def test_another_number_of_workers(self):
         everything = sorted(samples(self.open(randomize=False).epoch(50)))
-        for options in (GLOBAL, {"randomize": False, **GLOBAL}):
+        for options in ({"lockstep": True}, {"randomize": False, "lockstep": True}):
             for before, after in ((1, 3), (2, 1), (2, 3), (3, 2)):
                 with self.subTest(options, before=before, after=after):
                     sources = [
@@ -376,6 +386,36 @@ class States(WithFiles):
                     self.assertEqual(epoch.index, 1)
                 self.assertEqual(sorted(seen), everything)
 
+    def test_epochs_in_samples_of_chunks_that_list_late_fit_their_workers_only(self):
+        with MinibatchSource(Listing(), minibatch_size=20, workers=2, rank=0) as source:
+            samples(source.epoch(samples=100))
+            state = source.state_dict()
+        with MinibatchSource(Listing(), minibatch_size=20, workers=3, rank=0) as other:
+            self.assertRaisesRegex(ReaderValueError, "this is worker 0 of 3", other.load_state_dict, state)
+
+    def test_changed_values_are_allowed_on_purpose_only(self):
+        path = Path(self.folder.name) / "changed.ctf"
+        path.write_text(self.short.read_text())
+        with self.open(path, minibatch_size=50) as source:
+            next(iter(source.epoch()))
+            state, checkpoint = self.passed_on(source.state_dict()), source.save_checkpoint()
+        path.write_text(self.short.read_text().replace("|x 500\n", "|x 501\n"))
+        with self.open(path, minibatch_size=50) as other:
+            with self.assertRaisesRegex(ReaderError, "the same sequences, but other values") as caught:
+                other.load_state_dict(state)
+            self.assertEqual(caught.exception.kind, "checkpoint")
+            self.assertRaises(ReaderError, other.restore_from_checkpoint, checkpoint)
+            other.restore_from_checkpoint(checkpoint, allow_changed_values=True)
+            other.load_state_dict(state, allow_changed_values=True)
+            self.assertEqual(len(samples(other.epoch())), 950)
+
+    def test_a_sweep_without_data_is_an_error(self):
+        for options in ({}, {"randomize": False}):
+            for limit in ({"max_sweeps": 1}, {}):
+                with MinibatchSource(Empty(), minibatch_size=5, **limit, **options) as source:
+                    with self.assertRaisesRegex(ReaderError, "None of the 4 chunks of the deserializer has a sequence"):
+                        list(source)
+
     def test_states_that_do_not_fit(self):
         with self.open(minibatch_size=50, workers=2, rank=0) as source:
             next(iter(source.epoch()))
@@ -386,6 +426,29 @@ class States(WithFiles):
                     other.load_state_dict(state)
                 # The source is as before.
                 self.assertTrue(samples(other.epoch()))
+        # Settings decide, not texts that look like them; a timeline of all workers is not enough.
+        for name, value in (("localTimeline", False), ("note", "lockstep = true"), ("note", "localTimeline = false")):
+            with self.subTest(name, value=value):
+                options = {"options": {name: value}}
+                with self.open(minibatch_size=50, workers=2, rank=0, **options) as source:
+                    next(iter(source.epoch()))
+                    state, checkpoint = source.state_dict(), source.save_checkpoint()
+                with self.open(minibatch_size=50, workers=3, rank=0, **options) as other:
+                    with self.assertRaisesRegex(ReaderValueError, "and this is worker 0 of 3"):
+                        other.load_state_dict(state)
+                    # The bytes bring their own workers, and no others go on from there.
+                    other.restore_from_checkpoint(checkpoint)
+                    with self.assertRaisesRegex(ReaderError, "worker 0 of 3 cannot go on from there"):
+                        other.next_minibatch()
+        text = f'''# lockstep = true
+            deserializers = ([ type = "CNTKTextFormatDeserializer"; module = "CNTKTextFormatReader"; file = "{self.long}"
+            chunkSizeInBytes = 300; input = [ x = [ dim = 1; format = "dense" ] ] ])'''
+        with MinibatchSource.from_text(text, minibatch_size=50, workers=2, rank=0) as source:
+            next(iter(source.epoch()))
+            state = source.state_dict()
+        with MinibatchSource.from_text(text, minibatch_size=50, workers=3, rank=0) as other:
+            with self.assertRaisesRegex(ReaderValueError, "and this is worker 0 of 3"):
+                other.load_state_dict(state)
         with self.open(minibatch_size=50, workers=2, rank=0, randomization_seed=5) as other:
             self.assertRaisesRegex(ReaderError, "seed", other.load_state_dict, state)
         with self.open() as other:

@@ -4,13 +4,16 @@
 //! Legal, and no error: a worker whose share has no sequence, and an epoch that ends before a sweep has passed.
 
 use super::checkpoint::Progress;
+use super::pipeline::too_many_invalid;
 use super::position::ReaderPosition;
 use crate::error::ExceptionClass;
 use crate::{Error, ErrorKind};
 
 /// What was passed since the last minibatch with data.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct BarrenSweep {
+    /// Invalid sequences that are tolerated.
+    tolerated: u64,
     /// Where the minibatch before it ended, and the counts there.
     since: Since,
 }
@@ -30,6 +33,10 @@ impl Since {
 }
 
 impl BarrenSweep {
+    pub(super) fn new(tolerated: u64) -> BarrenSweep {
+        BarrenSweep { tolerated, since: Since::default() }
+    }
+
     /// Begins anew at this position, because the reader went there or got data there.
     pub(super) fn begin(&mut self, progress: &Progress) {
         self.since = Since::new(progress);
@@ -42,9 +49,14 @@ impl BarrenSweep {
         }
     }
 
-    /// A minibatch without data was read, after which the reader stands here. An error if that is the end of a whole sweep without
-    /// data. `sweep` is the number of samples of a sweep, if it is known.
-    pub(super) fn pass(&mut self, progress: &Progress, sweep: Option<u64>) -> Option<Error> {
+    /// A minibatch without data was read, after which the reader stands here. An error if that is the end of a sweep or an epoch, as
+    /// `is_end` says, with more invalid sequences than are tolerated, or of a whole sweep without data. `sweep` is the number of
+    /// samples of a sweep, if it is known.
+    pub(super) fn pass(&mut self, progress: &Progress, is_end: bool, sweep: Option<u64>) -> Option<Error> {
+        if is_end && progress.invalid > self.since.invalid && progress.invalid > self.tolerated {
+            self.begin(progress);
+            return Some(too_many_invalid(progress.invalid, self.tolerated));
+        }
         let Since { position, selected, invalid } = &self.since;
         let (selected, invalid) = (progress.selected - selected, progress.invalid - invalid);
         let is_whole = match (position, progress.position) {
@@ -107,24 +119,34 @@ mod tests {
 
     #[test]
     fn a_whole_sweep_without_data_is_an_error_once() {
-        let mut sweep = BarrenSweep::default();
+        let mut sweep = BarrenSweep::new(100);
         sweep.begin(&at(3, 0));
-        assert!(sweep.pass(&at(6, 3), Some(6)).is_none(), "half a sweep");
-        let error = sweep.pass(&at(9, 6), Some(6)).expect("a sweep");
+        assert!(sweep.pass(&at(6, 3), false, Some(6)).is_none(), "half a sweep");
+        let error = sweep.pass(&at(9, 6), false, Some(6)).expect("a sweep");
         assert!(error.message().contains("all 6 sequences"), "{error}");
-        assert!(sweep.pass(&at(9, 6), Some(6)).is_none(), "the end of the epoch");
+        assert!(sweep.pass(&at(9, 6), false, Some(6)).is_none(), "the end of the epoch");
         // An epoch that goes on there.
         sweep.go_on(&at(9, 6));
-        assert!(sweep.pass(&at(12, 9), Some(6)).is_none());
-        assert!(sweep.pass(&at(15, 12), Some(6)).is_some());
+        assert!(sweep.pass(&at(12, 9), false, Some(6)).is_none());
+        assert!(sweep.pass(&at(15, 12), false, Some(6)).is_some());
+    }
+
+    #[test]
+    fn too_many_invalid_sequences_are_an_error_at_the_end() {
+        let mut sweep = BarrenSweep::new(2);
+        sweep.begin(&at(3, 0));
+        assert!(sweep.pass(&at(6, 3), false, Some(6)).is_none(), "CNTK compares later");
+        let error = sweep.pass(&at(6, 3), true, Some(6)).expect("the end of the epoch");
+        assert!(error.message().starts_with("Number of invalid sequences '3'"), "{error}");
+        assert!(sweep.pass(&at(6, 3), true, Some(6)).is_none(), "again and again");
     }
 
     #[test]
     fn workers_without_sequences_and_unknown_sweeps_are_none() {
-        let mut sweep = BarrenSweep::default();
+        let mut sweep = BarrenSweep::new(100);
         sweep.begin(&at(0, 0));
-        assert!(sweep.pass(&at(20, 0), Some(6)).is_none(), "nothing was selected");
-        assert!(sweep.pass(&at(100, 9), None).is_none());
+        assert!(sweep.pass(&at(20, 0), false, Some(6)).is_none(), "nothing was selected");
+        assert!(sweep.pass(&at(100, 9), false, None).is_none());
     }
 
     #[test]
@@ -133,11 +155,11 @@ mod tests {
             let position = LocalPosition { sweeps, entries, ..LocalPosition::default() };
             Progress { position: ReaderPosition::Local(position), selected, ..Progress::default() }
         };
-        let mut sweep = BarrenSweep::default();
+        let mut sweep = BarrenSweep::new(0);
         sweep.begin(&local(0, 0, 0));
-        assert!(sweep.pass(&local(1, 0, 4), None).is_some());
+        assert!(sweep.pass(&local(1, 0, 4), false, None).is_some());
         sweep.begin(&local(1, 2, 4));
-        assert!(sweep.pass(&local(2, 0, 6), None).is_none(), "the rest of a sweep");
-        assert!(sweep.pass(&local(3, 0, 10), None).is_some());
+        assert!(sweep.pass(&local(2, 0, 6), false, None).is_none(), "the rest of a sweep");
+        assert!(sweep.pass(&local(3, 0, 10), false, None).is_some());
     }
 }

@@ -197,7 +197,7 @@ impl Reader {
             inspection,
             meter,
             delivered,
-            barren: options.in_place_of.is_none().then(BarrenSweep::default),
+            barren: options.in_place_of.is_none().then(|| BarrenSweep::new(options.max_errors)),
             canceller: None,
             unsettled: Unsettled::Nothing,
             is_fetched,
@@ -314,7 +314,10 @@ impl Reader {
         let chunks = if minibatch.end_of_epoch { self.engine.empty_chunks() } else { None };
         match chunks {
             Some(chunks) => Some(barren::no_sequences(chunks)),
-            None => barren.pass(&self.delivered, self.inspection.sizes().samples),
+            None => {
+                let is_end = minibatch.end_of_sweep || minibatch.end_of_epoch;
+                barren.pass(&self.delivered, is_end, self.inspection.sizes().samples)
+            }
         }
     }
 

@@ -62,8 +62,6 @@ struct InvalidSequences {
     count: u64,
     /// How many are tolerated; one more is an error.
     tolerated: u64,
-    /// The number is compared only where other sequences are delivered too, as in CNTK 2.7.
-    as_cntk: bool,
 }
 
 impl Pipeline {
@@ -110,11 +108,7 @@ impl Pipeline {
             ahead: Plan::default(),
             fetcher,
             truncated,
-            invalid: InvalidSequences {
-                count: 0,
-                tolerated: options.max_errors,
-                as_cntk: options.in_place_of.is_some(),
-            },
+            invalid: InvalidSequences { count: 0, tolerated: options.max_errors },
             selected: 0,
             batch: 0,
         };
@@ -398,24 +392,27 @@ impl Source {
 }
 
 impl InvalidSequences {
-    /// Counts the invalid sequences of a minibatch. An error if they are too many. In CNTK's place it is one only if the
-    /// minibatch has others.
+    /// Counts the invalid sequences of a minibatch. An error if they are too many and the minibatch has others, as in CNTK 2.7; where
+    /// nothing else is delivered, the reader compares at the end of a sweep (`barren`).
     fn add(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         self.count += sequences;
-        let is_compared = delivers || (sequences > 0 && !self.as_cntk);
-        if !is_compared || self.count <= self.tolerated {
+        if !delivers || self.count <= self.tolerated {
             return Ok(());
         }
-        // CNTK 2.7's message.
-        let message = format!(
-            "Number of invalid sequences '{}' in the input exceeded the specified maximum number '{}'",
-            self.count, self.tolerated
-        );
-        let detail = "A sequence is invalid if its data cannot be read in one of the streams, or end before those of the first deserializer. \
-                      Warnings before this name them, and a check of the data lists all. Mend the data, or set 'maxErrors' of the reader \
-                      to the number of invalid sequences to be left out.";
-        Err(Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail))
+        Err(too_many_invalid(self.count, self.tolerated))
     }
+}
+
+/// The error of more invalid sequences than are tolerated.
+pub(super) fn too_many_invalid(count: u64, tolerated: u64) -> Error {
+    // CNTK 2.7's message.
+    let message = format!(
+        "Number of invalid sequences '{count}' in the input exceeded the specified maximum number '{tolerated}'"
+    );
+    let detail = "A sequence is invalid if its data cannot be read in one of the streams, or end before those of the first deserializer. \
+                  Warnings before this name them, and a check of the data lists all. Mend the data, or set 'maxErrors' of the reader \
+                  to the number of invalid sequences to be left out.";
+    Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
 }
 
 impl Epoch {
