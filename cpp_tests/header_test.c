@@ -79,6 +79,7 @@ static void test_null_arguments(void) {
   EXPECT(cntk_reader_state_set(NULL, NULL, 0, NULL) == REFUSED);
   EXPECT(cntk_reader_checkpoint_save(NULL, &buffer, NULL) == REFUSED);
   EXPECT(cntk_reader_checkpoint_restore(NULL, NULL, 0, NULL) == REFUSED);
+  EXPECT(cntk_reader_checkpoint_restore_over_changed_values(NULL, NULL, 0, NULL) == REFUSED);
   EXPECT(cntk_reader_minibatch_describe(NULL, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_minibatch_stream_describe(NULL, 0, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_minibatch_get_key_text(NULL, 0, NULL, 0, NULL, NULL) == REFUSED);

@@ -76,4 +76,17 @@ TEST_F(PositionTest, CheckpointOfOtherDataIsRefused) {
   EXPECT_EQ(ErrorOf([&] { other.RestoreCheckpoint(checkpoint); }).Kind(), cr::ErrorKind::kCheckpoint);
 }
 
+TEST_F(PositionTest, CheckpointOfOtherValuesGoesOnOnPurposeOnly) {
+  cr::Reader reader = Open(Lines(5));
+  reader.StartEpoch(Sweep(2));
+  reader.GetMinibatch();
+  const cr::Checkpoint checkpoint = reader.SaveCheckpoint();
+  std::string lines = Lines(5);
+  lines.replace(lines.find("|x 4"), 4, "|x 7");
+  cr::Reader other = Open(lines);
+  EXPECT_EQ(ErrorOf([&] { other.RestoreCheckpoint(checkpoint); }).Kind(), cr::ErrorKind::kCheckpoint);
+  other.RestoreCheckpointOverChangedValues(checkpoint);
+  EXPECT_EQ(Rest(other), (std::vector<float>{2, 3, 7}));
+}
+
 }  // namespace

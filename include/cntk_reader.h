@@ -2482,6 +2482,15 @@ cntk_reader_status cntk_reader_checkpoint_restore(cntk_reader *reader,
                                                   cntk_reader_error **error);
 
 /**
+ * As cntk_reader_checkpoint_restore, where the values of the data were changed on purpose since the checkpoint was saved: the
+ * sequences must be the same, in their keys and lengths.
+ */
+cntk_reader_status cntk_reader_checkpoint_restore_over_changed_values(cntk_reader *reader,
+                                                                      const uint8_t *bytes,
+                                                                      size_t size,
+                                                                      cntk_reader_error **error);
+
+/**
  * Gives CNTK's checkpoint state, that of the minibatch read last: the first `capacity` of its entries, and their number,
  * which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. There is one entry,
  * "minibatchSourcePosition" (in samples), or five if chunks list their sequences when they are loaded, as in some

@@ -369,6 +369,10 @@ class Reader {
     detail::Call(cntk_reader_checkpoint_restore, handle_.get(), static_cast<const std::uint8_t*>(bytes),
                  size);
   }
+  void RestoreCheckpoint(const Checkpoint& checkpoint) {
+    RestoreCheckpoint(checkpoint.data(), checkpoint.size());
+  }
+
   /// RestoreCheckpoint where the values of the data were changed on purpose since the checkpoint was saved: the sequences must
   /// be the same, in their keys and lengths.
   void RestoreCheckpointOverChangedValues(const void* bytes, std::size_t size) {
@@ -377,10 +381,6 @@ class Reader {
   }
   void RestoreCheckpointOverChangedValues(const Checkpoint& checkpoint) {
     RestoreCheckpointOverChangedValues(checkpoint.data(), checkpoint.size());
-  }
-
-  void RestoreCheckpoint(const Checkpoint& checkpoint) {
-    RestoreCheckpoint(checkpoint.data(), checkpoint.size());
   }
 
  private:

@@ -262,6 +262,7 @@ impl DataFile {
         match &self.0.source {
             Source::Local(_) => true,
             Source::Mounted(_) => false,
+            Source::Text { file, .. } => file.reads_cheaply(),
             #[cfg(feature = "compression")]
             Source::Frames(_) => false,
             #[cfg(feature = "compression")]
