@@ -297,6 +297,10 @@ impl Reader {
         if minibatch.as_ref().is_ok_and(|minibatch| minibatch.end_of_sweep) {
             self.inspection.end_sweep();
         }
+        if minibatch.is_err() {
+            // Which says enough.
+            self.move_barren(BarrenSweep::begin);
+        }
         let minibatch = minibatch?;
         match self.check_barren(&minibatch) {
             Some(error) => Err(error),
