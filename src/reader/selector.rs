@@ -168,7 +168,7 @@ impl Selector {
 /// A timeline of one of the two kinds, with the store that goes with it.
 pub(super) enum TimelineSource {
     /// Over a table of chunks.
-    Global(Box<dyn Timeline>, ChunkStore),
+    Global(Box<dyn Timeline>, Box<ChunkStore>),
     /// Over chunks that list their sequences when they are loaded.
     Local(Box<LocalTimeline>, ListedChunks),
 }
@@ -193,7 +193,7 @@ impl TimelineSource {
                 Box::new(BlockRandomizer::new(deserializer.clone(), window, seed).at_pace(pace))
             }
         };
-        Ok(TimelineSource::Global(timeline, ChunkStore::new(deserializer.clone(), pool)))
+        Ok(TimelineSource::Global(timeline, Box::new(ChunkStore::new(deserializer.clone(), pool))))
     }
 
     pub(super) fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
