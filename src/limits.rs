@@ -93,6 +93,11 @@ pub(crate) const MOST_NAMES: usize = 1000;
 /// See [`MOST_NAMES`].
 pub(crate) const LONGEST_NAME: usize = 200;
 
+// Files
+
+/// Bytes of a file, 128 TiB. A sparse file or the answer of a store can claim any number, and tables are made by it.
+pub(crate) const LARGEST_FILE: u64 = 1 << 47;
+
 // Binary data
 
 /// Samples of a chunk in the documented layout: this many per byte, and [`SOME_SAMPLES`] more. A code can claim any number of empty

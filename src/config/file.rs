@@ -4,12 +4,12 @@ use super::lexer::strip_comment;
 use super::source::{Source, SourceText, range_in};
 use crate::error::ExceptionClass::Runtime;
 use crate::file::text::decoded;
-use crate::file::with_retry;
+use crate::file::{descriptor, with_retry};
 use crate::limits::{DEEPEST_INCLUSION, LARGEST_CONFIGURATION};
 use crate::log::{Level, Logger};
 use crate::{Error, Result};
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,7 +89,9 @@ fn read_one(path: &Path, shown: &str) -> Result<String> {
     let mut bytes = Vec::new();
     with_retry(|| {
         bytes.clear();
-        File::open(path)?.take(LARGEST_CONFIGURATION + 1).read_to_end(&mut bytes)
+        descriptor::open(OpenOptions::new().read(true), path)?
+            .take(LARGEST_CONFIGURATION + 1)
+            .read_to_end(&mut bytes)
     })
     .map_err(|cause| Error::io("Error reading the configuration file", shown, &cause))?;
     if bytes.len() as u64 > LARGEST_CONFIGURATION {

@@ -4,6 +4,7 @@ use super::frame_writer::FrameWriter;
 use crate::error::ExceptionClass;
 use crate::file::{NewFile, address};
 use crate::memory::room;
+use crate::shown::quoted;
 use crate::{Error, ErrorKind, Result};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
@@ -53,6 +54,7 @@ impl Output {
                 let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
                 error.with_detail("Wait for its end, or choose another output.").in_file(path)
             }
+            io::ErrorKind::Unsupported => no_file(path, &cause),
             _ => Error::io("Error opening file", path, &cause),
         })?;
         let buffer = room::with_capacity(BUFFER, room::CONVERSION)?;
@@ -125,8 +127,24 @@ impl Output {
         self.end_packing()?;
         self.flush()?;
         let Output { path, file, .. } = self;
-        file.replace().map_err(|cause| Error::io("Error writing file", &path, &cause))
+        file.replace().map_err(|cause| match cause.kind() {
+            io::ErrorKind::Unsupported => no_file(&path, &cause),
+            _ => Error::io("Error writing file", &path, &cause),
+        })
     }
+}
+
+/// The error of an output that is no plain file.
+fn no_file(path: &str, cause: &io::Error) -> Error {
+    let shown = quoted(path.as_bytes());
+    let error = Error::new(
+        ErrorKind::Io,
+        ExceptionClass::Runtime,
+        format!("The output '{shown}' cannot be written: {cause}."),
+    );
+    let detail = "An output gets its name when it is complete, in place of an earlier file, and this one would be destroyed. Name a plain \
+                  file, and copy it to where it is needed.";
+    error.with_detail(detail).in_file(path)
 }
 
 /// As [`Output::write`]; flushing does nothing before the output is complete.

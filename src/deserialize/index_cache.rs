@@ -94,7 +94,7 @@ pub fn write(
     write: impl FnOnce(&mut File) -> io::Result<()>,
     are_unchanged: impl FnOnce() -> bool,
 ) -> io::Result<()> {
-    let mut cache = NewFile::create(Path::new(&address::exact(path)), "")?;
+    let mut cache = NewFile::create_cache(Path::new(&address::exact(path)))?;
     write(cache.file())?;
     match are_unchanged() {
         true => cache.replace_cache(),

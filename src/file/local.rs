@@ -1,5 +1,6 @@
 //! Files of the file system.
 
+use super::descriptor;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind as IoErrorKind};
@@ -9,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
 /// Opens a file for reading. A pipe is opened too, at once: without the flag the call would wait for a writer.
 pub fn open(path: &OsStr) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+    descriptor::open(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK), path)
 }
 
 /// Refuses what cannot be read at offsets, more than once and by several threads: with [`io::ErrorKind::NotSeekable`] a pipe, a

@@ -7,7 +7,10 @@
 //! the readers, and errors name the path and the offset.
 
 pub mod address;
+#[cfg(feature = "compression")]
+mod cache_folder;
 mod confinement;
+pub(crate) mod descriptor;
 #[cfg(test)]
 pub mod faults;
 mod first_states;
@@ -35,6 +38,7 @@ pub use new_file::NewFile;
 pub(crate) use packed::is_named_as_zstd;
 pub use retry::with_retry;
 
+use crate::limits::LARGEST_FILE;
 use crate::memory::room;
 use crate::{Error, Result, cancel};
 use mounted::MountedFile;
@@ -210,6 +214,7 @@ impl DataFile {
         };
         let Source::Local(local) = &file.0.source else { return Ok(file) };
         let metadata = file.metadata_of(local)?;
+        check_size(metadata.len()).map_err(|cause| file.error(&cause))?;
         if metadata.is_dir() {
             let cause = io::Error::from_raw_os_error(libc::EISDIR);
             return Err(file.error(&cause));
@@ -491,6 +496,15 @@ impl DataFile {
         }
         Some(line)
     }
+}
+
+/// Refuses a size that no file has: a sparse file, or a store that says it, can claim any number of bytes.
+fn check_size(size: u64) -> io::Result<u64> {
+    if size <= LARGEST_FILE {
+        return Ok(size);
+    }
+    let message = format!("it says that it has {size} bytes, and at most {LARGEST_FILE} are possible");
+    Err(io::Error::new(IoErrorKind::InvalidData, message))
 }
 
 /// The error of a file that had `before` bytes when it was opened first, if that is known, and has `now` bytes.

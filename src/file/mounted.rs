@@ -3,8 +3,8 @@
 //! A program mounts a [`FileSystem`] for a scheme, such as `s3`, for the whole process. From then on every path of a data file
 //! that begins with `s3://` is opened by it, wherever the path comes from: a configuration, a call, or a list of files.
 
-use super::FileState;
 use super::xxh64::Xxh64;
+use super::{FileState, check_size};
 use crate::lock::RwLock;
 use crate::{Error, Result, exit};
 use std::fmt;
@@ -125,7 +125,7 @@ impl MountedFile {
     }
 
     pub fn size(&self) -> io::Result<u64> {
-        guarded(|| self.0.size())
+        check_size(guarded(|| self.0.size())?)
     }
 
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -140,8 +140,15 @@ impl MountedFile {
     /// The state; in place of the time of the last change it has a checksum of the identity.
     pub fn state(&self) -> io::Result<FileState> {
         let (size, identity) = guarded(|| Ok((self.0.size()?, self.0.identity()?)))?;
+        let size = check_size(size)?;
         Ok(FileState { size, modified: (Xxh64::of(&identity).cast_signed(), 0), inode: 0 })
     }
+}
+
+/// Whether a state has no identity, so that changes of the file show in its size alone.
+#[cfg(feature = "compression")]
+pub(super) fn has_no_identity(state: &FileState) -> bool {
+    state.modified.0 == Xxh64::of(&[]).cast_signed()
 }
 
 /// Runs the user's code, unless the process ends.

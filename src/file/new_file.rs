@@ -4,14 +4,19 @@
 //! happens. File systems that cannot do this get a file with a temporary name beside the target, which is removed on every
 //! way out but a kill. There is one such name for each target, and whoever writes holds a lock on the file: what a kill has
 //! left has no lock, so the next writer of the target takes it over, whichever host, container or process left it.
+//!
+//! Only plain files are replaced. A device, a pipe, a socket or a folder at the target is refused: renaming over it would destroy it. A link
+//! is followed, so the file that it leads to is replaced and the link stays; a cache that is a link is refused. Temporary names are never
+//! followed.
 
-use super::with_retry;
-use std::ffi::CString;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind as IoErrorKind};
+use super::xxh64::Xxh64;
+use super::{descriptor, with_retry};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind as IoErrorKind, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where this process finds the files that it has open.
@@ -19,6 +24,12 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// Attempts to give a file a name that others give to theirs at the same time.
 const ATTEMPTS: usize = 8;
+
+/// Bytes of a name (Linux).
+const LONGEST_NAME: usize = 255;
+
+/// Links that lead from one to the next (Linux).
+const MOST_LINKS: usize = 40;
 
 /// A file that is being written. If it is dropped before it has its name, no file is left.
 pub struct NewFile {
@@ -39,21 +50,38 @@ impl NewFile {
         Self::open(target, part, false)
     }
 
+    /// [`NewFile::create`] for a file that nobody but this user may read.
+    #[cfg(feature = "compression")]
+    pub fn create_private(target: &Path) -> io::Result<NewFile> {
+        Self::with_mode(target, "", false, 0o600)
+    }
+
+    /// [`NewFile::create`] for a cache. A link in its place is refused.
+    pub fn create_cache(target: &Path) -> io::Result<NewFile> {
+        check_replaceable(target)?;
+        Self::open(target, "", false)
+    }
+
     /// [`NewFile::create`]; if `is_named`, with the temporary name in any case.
     pub(crate) fn open(target: &Path, part: &str, is_named: bool) -> io::Result<NewFile> {
+        Self::with_mode(&followed(target)?, part, is_named, 0o666)
+    }
+
+    fn with_mode(target: &Path, part: &str, is_named: bool, mode: u32) -> io::Result<NewFile> {
+        check_replaceable(target)?;
         let name = target.file_name().ok_or(IoErrorKind::InvalidFilename)?;
         let folder = match target.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        let temporary = folder.join(format!(".{}{part}.tmp", name.display()));
+        let temporary = folder.join(temporary_name(name, part));
         let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o666);
-        let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(folder);
+        options.read(true).write(true).mode(mode);
+        let nameless = descriptor::open_new(options.clone().custom_flags(libc::O_TMPFILE), folder);
         let (file, is_named) = match nameless {
             // Through the folder of descriptors the file gets its name.
             Ok(file) if !is_named && Path::new(DESCRIPTORS).exists() => (file, false),
-            _ => (claim(options.create(true), &temporary)?, true),
+            _ => (claim(options.create(true).custom_flags(libc::O_NOFOLLOW), &temporary)?, true),
         };
         Ok(NewFile { file, target: target.to_owned(), temporary, is_named })
     }
@@ -87,6 +115,7 @@ impl NewFile {
     /// As [`NewFile::replace`] for a file that can be done without, such as a cache: an earlier one is removed before, so that
     /// a kill leaves either of them or none, and several processes may do this at once.
     pub fn replace_cache(mut self) -> io::Result<()> {
+        check_replaceable(&self.target)?;
         match self.is_named {
             true => self.rename(),
             false => link_over(&self.file, &self.target),
@@ -94,6 +123,7 @@ impl NewFile {
     }
 
     fn rename(&mut self) -> io::Result<()> {
+        check_replaceable(&self.target)?;
         fs::rename(&self.temporary, &self.target)?;
         self.is_named = false;
         Ok(())
@@ -109,10 +139,71 @@ impl Drop for NewFile {
     }
 }
 
+/// Refuses to replace what is no plain file, with [`io::ErrorKind::Unsupported`].
+fn check_replaceable(target: &Path) -> io::Result<()> {
+    check_plain(with_retry(|| fs::symlink_metadata(target)))
+}
+
+/// Refuses what is there and no plain file.
+fn check_plain(found: io::Result<Metadata>) -> io::Result<()> {
+    let kind = match found {
+        Ok(metadata) => metadata.file_type(),
+        Err(cause) if cause.kind() == IoErrorKind::NotFound => return Ok(()),
+        Err(cause) => return Err(cause),
+    };
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "It is a folder",
+        () if kind.is_symlink() => "It is a symbolic link",
+        () if kind.is_fifo() => "It is a pipe",
+        () if kind.is_socket() => "It is a socket",
+        () => "It is a device",
+    };
+    Err(io::Error::new(IoErrorKind::Unsupported, what))
+}
+
+/// The path that a target leads to, if it is a link: the file is made there, whether or not there is one.
+fn followed(target: &Path) -> io::Result<PathBuf> {
+    check_plain(with_retry(|| fs::metadata(target)))?;
+    let mut path = target.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
+            // It is no link, or there is nothing.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// The temporary name of a file of this name. Names of the greatest length are cut, and told apart by a checksum.
+fn temporary_name(name: &OsStr, part: &str) -> OsString {
+    let end = format!("{part}.tmp");
+    let whole = name.as_bytes();
+    let mut temporary = OsString::from(".");
+    if 1 + whole.len() + end.len() <= LONGEST_NAME {
+        temporary.push(name);
+    } else {
+        let kept = (LONGEST_NAME - 1 - end.len()).saturating_sub(17).min(whole.len());
+        temporary.push(OsStr::from_bytes(&whole[..kept]));
+        temporary.push(format!("-{:016x}", Xxh64::of(whole)));
+    }
+    temporary.push(end);
+    temporary
+}
+
 /// Opens the file with the temporary name for this process alone, and empties it: a process that was killed may have left it.
 fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
-    loop {
-        let file = options.open(temporary)?;
+    for _ in 0..ATTEMPTS {
+        let mut file = match descriptor::open(options, temporary) {
+            Ok(file) => file,
+            // A link with this name would lead what is written to another file.
+            Err(cause) if cause.raw_os_error() == Some(libc::ELOOP) => {
+                fs::remove_file(temporary)?;
+                continue;
+            }
+            Err(cause) => return Err(cause),
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(IoErrorKind::ResourceBusy.into()),
@@ -126,9 +217,11 @@ fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
                 let _ = fs::remove_file(temporary);
                 return Err(cause);
             }
+            file.rewind()?;
             return Ok(file);
         }
     }
+    Err(IoErrorKind::ResourceBusy.into())
 }
 
 /// Whether an open file still has this name.

@@ -98,6 +98,11 @@ impl<R: BufRead> StreamUnpacker<R> {
         StreamUnpacker { context: DCtx::create(), input, at: 0, frame: 0, is_inside: false }
     }
 
+    /// The input, as far as it was not taken.
+    pub fn into_input(self) -> R {
+        self.input
+    }
+
     /// Where the frame begins that is being unpacked, in compressed bytes.
     pub fn frame(&self) -> u64 {
         self.frame

@@ -1,5 +1,6 @@
 //! Compressed data and data elsewhere give the minibatches of the plain files in the file system.
 
+mod safe;
 mod server;
 
 use cntk_reader::files::{self, compress};

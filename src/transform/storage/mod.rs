@@ -6,7 +6,7 @@ mod xml;
 mod yaml;
 
 use crate::file::text::decoded;
-use crate::file::{address, with_retry};
+use crate::file::{address, descriptor, with_retry};
 use crate::limits::{LARGEST_MEAN_FILE, MOST_STORAGE_NODES};
 use crate::memory::room;
 use crate::{Error, Result};
@@ -68,7 +68,9 @@ fn load(file: &str) -> Result<Vec<u8>> {
     };
     let bytes = with_retry(|| {
         let mut bytes = Vec::new();
-        limited(std::fs::File::open(address::exact(file))?).read_to_end(&mut bytes).map(|_| bytes)
+        limited(descriptor::open(std::fs::OpenOptions::new().read(true), address::exact(file))?)
+            .read_to_end(&mut bytes)
+            .map(|_| bytes)
     })
     .map_err(|cause| failed(&cause))?;
     let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {

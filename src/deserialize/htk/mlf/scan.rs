@@ -151,11 +151,11 @@ impl TextFile<'_> {
         let mut look = FIRST_LOOK.min(most);
         let mut text = room::zeroed(look, room::FILE)?;
         loop {
-            let count = self.file.read_at(from, &mut text)?;
-            if let Some(at) = sure_start(&text[..count]) {
+            self.file.read_exact_at(from, &mut text)?;
+            if let Some(at) = sure_start(&text) {
                 return Ok(Some(from + at as u64));
             }
-            if look == most || count < look {
+            if look == most {
                 return Ok(None);
             }
             look = most.min(8 * look);

@@ -118,7 +118,7 @@ impl IncrementalIndex {
             pool: pool.clone(),
             step,
             begun: Instant::now(),
-            parts: Arc::new(IndexParts::with_capacity(steps)),
+            parts: Arc::new(IndexParts::with_capacity(steps)?),
             state: Mutex::new(state),
             changed: Condvar::new(),
             cancelled: AtomicBool::new(false),

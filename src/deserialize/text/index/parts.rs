@@ -6,6 +6,7 @@ use super::lookup::{Fingerprint, Sorted};
 use super::table::Table;
 use crate::Result;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -48,8 +49,8 @@ impl IndexParts {
     }
 
     /// Capacity for `parts` parts, none of which is there yet.
-    pub fn with_capacity(parts: usize) -> Self {
-        IndexParts((0..parts).map(|_| OnceLock::new()).collect())
+    pub fn with_capacity(parts: usize) -> Result<Self> {
+        Ok(IndexParts(room::collect((0..parts).map(|_| OnceLock::new()), room::INDEX)?.into()))
     }
 
     /// Adds part number `number`, counted from 0. False if the capacity is used up.
