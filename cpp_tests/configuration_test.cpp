@@ -212,9 +212,11 @@ TEST_F(Configuration, DeserializersOfSpeechAreTheSectionsOfTheirTexts) {
       cr::KaldiDeserializer::Archive("k", "f.ark", 40).Sparse().ExpandToUtterance().DefinesMinibatchSize(),
       "arkfile");
   // What quotes do not protect is a URL.
-  EXPECT_EQ(Input(Parse(cr::HtkMlfDeserializer("x", "a \"", 1).Text()).get())["x"]["mlffile"], "file:a%20%22");
-  EXPECT_EQ(Input(Parse(cr::HtkMlfDeserializer("x", "a*2", 1).AddMlfFile("b").Text()).get())["x"]["mlffilelist"],
-            "(\"file:a%2A2\":\"b\")");
+  EXPECT_EQ(Input(Parse(cr::HtkMlfDeserializer("x", "a \"", 1).Text()).get())["x"]["mlffile"],
+            "file:a%20%22");
+  EXPECT_EQ(
+      Input(Parse(cr::HtkMlfDeserializer("x", "a*2", 1).AddMlfFile("b").Text()).get())["x"]["mlffilelist"],
+      "(\"file:a%2A2\":\"b\")");
   EXPECT_EQ(ErrorOf([] { cr::HtkFeatureDeserializer("a=b", "a", 1).Text(); }).Kind(), cr::ErrorKind::kConfig);
 }
 
@@ -256,9 +258,9 @@ TEST_F(Configuration, BothWaysDeliverTheSame) {
 }
 
 TEST_F(Configuration, OddFileNamesAreTakenAsTheyAre) {
-  for (const std::string name : {"a #b.ctf", "#c.ctf", "$x$ and $y$.ctf", "quote\".ctf",
-                                 "[list] (1:2) ; = .ctf", " blanks ", "line\nbreak.ctf", "default", "file:a", "a%20b",
-                                 "'single'", "back\\slash"}) {
+  for (const std::string name :
+       {"a #b.ctf", "#c.ctf", "$x$ and $y$.ctf", "quote\".ctf", "[list] (1:2) ; = .ctf", " blanks ",
+        "line\nbreak.ctf", "default", "file:a", "a%20b", "'single'", "back\\slash"}) {
     const std::string file = Write(name, Lines(3));
     cr::Reader reader = cr::Reader::Open({cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5)});
     EXPECT_EQ(reader.GetSizes().samples, 3u) << name;
@@ -268,7 +270,8 @@ TEST_F(Configuration, OddFileNamesAreTakenAsTheyAre) {
   }
   // No text at all.
   const std::string bytes = Write("\xff\xfe.ctf", Lines(3));
-  EXPECT_EQ(cr::Reader::Open({cr::CtfDeserializer(bytes).Dense("x", 2).Sparse("y", 5)}).GetSizes().samples, 3u);
+  EXPECT_EQ(cr::Reader::Open({cr::CtfDeserializer(bytes).Dense("x", 2).Sparse("y", 5)}).GetSizes().samples,
+            3u);
 }
 
 TEST_F(Configuration, OneOfSeveralReadersIsChosen) {
@@ -281,13 +284,15 @@ TEST_F(Configuration, OneOfSeveralReadersIsChosen) {
   EXPECT_EQ(cr::Reader::FromFile(file, {}, {}, nullptr, "train.reader").GetSizes().samples, 3u);
   EXPECT_EQ(cr::Reader::FromText(text, {}, {}, nullptr, "test.reader").GetSizes().samples, 3u);
   const cr::Error error = ErrorOf([&] { cr::Reader::FromFile(file); });
-  EXPECT_NE(std::string(error.what()).find("'test.reader', 'train.reader'"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("'test.reader', 'train.reader'"), std::string::npos)
+      << error.what();
 }
 
 TEST_F(Configuration, NegativeSizesAreRefused) {
   const auto minus = static_cast<std::uint64_t>(-1);
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").ChunkSize(minus); }).Kind(), cr::ErrorKind::kConfig);
-  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus).Text(); }).Kind(), cr::ErrorKind::kConfig);
+  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus).Text(); }).Kind(),
+            cr::ErrorKind::kConfig);
   cr::ReaderOptions options;
   options.randomization_window_in_chunks = minus;
   EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);

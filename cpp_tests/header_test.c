@@ -63,7 +63,8 @@ static void test_null_arguments(void) {
   source.text = "a = [ reader = [ file = f ] ]";
   EXPECT(cntk_reader_source_list_readers(NULL, NULL, 0, &number, NULL) == REFUSED);
   EXPECT(cntk_reader_source_list_readers(&source, NULL, 0, NULL, NULL) == REFUSED);
-  EXPECT(cntk_reader_source_list_readers(&source, NULL, 0, &number, NULL) == CNTK_READER_STATUS_OK && number == 8);
+  EXPECT(cntk_reader_source_list_readers(&source, NULL, 0, &number, NULL) == CNTK_READER_STATUS_OK &&
+         number == 8);
   EXPECT(cntk_reader_describe(NULL, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_member_describe(NULL, 0, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_progress_get(NULL, NULL, NULL) == REFUSED);

@@ -489,7 +489,8 @@ TEST(User, DifferentTextsAreDifferentKeys) {
     auto reader = cr::Reader::FromText(
         "randomize = false ; " + keys + " deserializers = ( [ type = \"x\" ] : [ type = \"y\" ] )",
         {{"x", std::make_shared<Texts>(first, "x", std::vector<std::string>{"007", "7", nul("a"), nul("b")})},
-         {"y", std::make_shared<Texts>(second, "y", std::vector<std::string>{nul("b"), nul("a"), "7", "007"})}});
+         {"y",
+          std::make_shared<Texts>(second, "y", std::vector<std::string>{nul("b"), nul("a"), "7", "007"})}});
     reader.StartEpoch(Epoch(100, 1));
     const cr::Minibatch minibatch = reader.GetMinibatch();
     std::string all;

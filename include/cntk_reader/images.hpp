@@ -180,9 +180,7 @@ class Scale : public detail::TransformBase<Scale> {
 class Mean : public detail::TransformBase<Mean> {
  public:
   /// `path`: of the file with the mean image (`meanFile`), in OpenCV's XML or YAML.
-  explicit Mean(std::string_view path) : TransformBase("Mean") {
-    Set("meanFile", detail::QuotedPath(path));
-  }
+  explicit Mean(std::string_view path) : TransformBase("Mean") { Set("meanFile", detail::QuotedPath(path)); }
 };
 
 /// Changes colors at random. Each radius is from 0, which changes nothing, to 1. Methods return a changed

@@ -55,7 +55,8 @@ struct PackedSequences {
   std::size_t longest;                ///< Samples of the longest sequence.
 };
 
-/// The values of a sparse stream in compressed columns: in each column indices ascend, and none is there twice.
+/// The values of a sparse stream in compressed columns: in each column indices ascend, and none is there
+/// twice.
 template <typename T>
 struct CanonicalColumns {
   std::vector<T> values;              ///< The stored values, in order of columns.
@@ -227,16 +228,17 @@ class StreamMinibatch {
     return packed;
   }
 
-  /// The columns of a sparse stream with ascending indices in each column, each index once. Values of an index that
-  /// a sample has more than once are added up. T is the stream's element type, float or double.
+  /// The columns of a sparse stream with ascending indices in each column, each index once. Values of an
+  /// index that a sample has more than once are added up. T is the stream's element type, float or double.
   template <typename T>
   CanonicalColumns<T> Canonical() const {
     Values<T>();  // Checks the type.
-    CanonicalColumns<T> made{std::vector<T>(parts_.value_count), std::vector<std::int32_t>(parts_.value_count),
+    CanonicalColumns<T> made{std::vector<T>(parts_.value_count),
+                             std::vector<std::int32_t>(parts_.value_count),
                              std::vector<std::int32_t>(parts_.columns + 1)};
     std::size_t count = 0;
-    detail::Call(cntk_reader_minibatch_stream_canonical, minibatch_, id_, made.values.data(), made.indices.data(),
-                 made.values.size(), made.offsets.data(), made.offsets.size(), &count);
+    detail::Call(cntk_reader_minibatch_stream_canonical, minibatch_, id_, made.values.data(),
+                 made.indices.data(), made.values.size(), made.offsets.data(), made.offsets.size(), &count);
     made.values.resize(count);
     made.indices.resize(count);
     return made;

@@ -157,8 +157,8 @@ class Reader {
 
   /// Opens a reader from a configuration file. `users` are formats of the user's own, `transforms` transforms
   /// of images, each by the names that the configuration has as `type`. `canceller` ends opening and the
-  /// reader's calls. `reader` chooses one of several readers of the configuration by the keys that lead to it,
-  /// "train.reader".
+  /// reader's calls. `reader` chooses one of several readers of the configuration by the keys that lead to
+  /// it, "train.reader".
   static Reader FromFile(std::string_view path, const UserDeserializers& users = {},
                          const Transforms& transforms = {}, const Canceller* canceller = nullptr,
                          std::string_view reader = {}) {
@@ -373,8 +373,8 @@ class Reader {
     RestoreCheckpoint(checkpoint.data(), checkpoint.size());
   }
 
-  /// RestoreCheckpoint where the values of the data were changed on purpose since the checkpoint was saved: the sequences must
-  /// be the same, in their keys and lengths.
+  /// RestoreCheckpoint where the values of the data were changed on purpose since the checkpoint was saved:
+  /// the sequences must be the same, in their keys and lengths.
   void RestoreCheckpointOverChangedValues(const void* bytes, std::size_t size) {
     detail::Call(cntk_reader_checkpoint_restore_over_changed_values, handle_.get(),
                  static_cast<const std::uint8_t*>(bytes), size);

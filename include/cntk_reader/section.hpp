@@ -26,8 +26,9 @@ namespace detail {
 /// A size as a configuration has it. A negative number that was converted is refused.
 inline std::string SizeText(const std::string& key, std::uint64_t size) {
   if (size > std::uint64_t{INT64_MAX})
-    throw Error(ErrorKind::kConfig, "The value of '" + key + "' is " + std::to_string(size) +
-                                        ". Expected a size, at least 0; a negative number becomes a great one here.");
+    throw Error(ErrorKind::kConfig,
+                "The value of '" + key + "' is " + std::to_string(size) +
+                    ". Expected a size, at least 0; a negative number becomes a great one here.");
   return std::to_string(size);
 }
 
@@ -95,14 +96,19 @@ inline bool IsUtf8(std::string_view text) noexcept {
   for (std::size_t at = 0; at < text.size();) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned char first = byte(at);
-    const std::size_t rest = first < 0x80 ? 0 : first < 0xc2 ? 4 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : 4;
+    const std::size_t rest = first < 0x80   ? 0
+                             : first < 0xc2 ? 4
+                             : first < 0xe0 ? 1
+                             : first < 0xf0 ? 2
+                             : first < 0xf5 ? 3
+                                            : 4;
     if (rest == 4 || text.size() - at <= rest) return false;
     for (std::size_t i = 1; i <= rest; ++i)
       if (byte(at + i) >> 6 != 2) return false;
     if (rest > 1) {
       const unsigned char second = byte(at + 1);
-      if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
-          (first == 0xf4 && second > 0x8f))
+      if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+          (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
         return false;
     }
     at += rest + 1;
@@ -183,8 +189,8 @@ inline std::string StreamKey(const std::string& name) {
   return name;
 }
 
-/// Refuses two streams of one name: one of them would be lost. Upper and lower case are the same, as in all keys of
-/// configurations.
+/// Refuses two streams of one name: one of them would be lost. Upper and lower case are the same, as in all
+/// keys of configurations.
 class DistinctStreams {
  public:
   void Add(const std::string& name) {
@@ -193,9 +199,9 @@ class DistinctStreams {
     for (char& c : plain) c = lower(c);
     for (const auto& [earlier, text] : seen_)
       if (earlier == plain)
-        throw Error(ErrorKind::kConfig,
-                    "Two streams have the names '" + text + "' and '" + name +
-                        "'. Give each stream a name of its own. Upper and lower case are the same in names of one file.");
+        throw Error(ErrorKind::kConfig, "Two streams have the names '" + text + "' and '" + name +
+                                            "'. Give each stream a name of its own. Upper and lower case are "
+                                            "the same in names of one file.");
     seen_.emplace_back(std::move(plain), name);
   }
 
@@ -206,16 +212,19 @@ class DistinctStreams {
 /// Whether a path in quotes comes out of a configuration as it went in.
 inline bool IsPlainPath(std::string_view path) {
   const bool is_text = IsPlain(path) && IsUtf8(path) && !IsLikeUrl(path);
-  const bool is_printable = std::all_of(path.begin(), path.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  const bool is_printable =
+      std::all_of(path.begin(), path.end(), [](char c) { return c >= ' ' && c <= '~'; });
   const bool is_strange = path.substr(0, 1) == "'" || path.find(" /") != std::string_view::npos;
   return is_text && is_printable && !is_strange;
 }
 
-/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do not protect it.
+/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do not protect
+/// it.
 inline std::string QuotedPath(std::string_view path) {
   // In an array a star would repeat the element, and brackets would make one of a single path.
-  const bool is_exact = path.find('*') == std::string_view::npos &&
-                        (path.empty() || std::string_view("([{").find(path.front()) == std::string_view::npos);
+  const bool is_exact =
+      path.find('*') == std::string_view::npos &&
+      (path.empty() || std::string_view("([{").find(path.front()) == std::string_view::npos);
   return '"' + (is_exact && IsPlainPath(path) ? std::string(path) : UrlOf(path, false)) + '"';
 }
 
