@@ -1197,6 +1197,57 @@ typedef int32_t (*cntk_reader_transform_image)(void *userdata,
                                                cntk_reader_failure *failure);
 
 /**
+ * What the crops and scales before a transform have left of the decoded image.
+ */
+typedef struct {
+  /**
+   * First column of the part that is shown, in columns of the decoded image. Negative where `Scale` has padded the image.
+   */
+  double left;
+  /**
+   * First row of the part.
+   */
+  double top;
+  /**
+   * Columns of the part, in columns of the decoded image.
+   */
+  double width;
+  /**
+   * Rows of the part.
+   */
+  double height;
+  /**
+   * Columns of the decoded image.
+   */
+  uint32_t source_width;
+  /**
+   * Rows of the decoded image.
+   */
+  uint32_t source_height;
+  /**
+   * 1 if the part's columns are in reverse order, else 0.
+   */
+  uint32_t is_mirrored;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_draw;
+
+/**
+ * Transforms an image, as cntk_reader_transform_image does, and also gets what was drawn before: `draw` says which part of the
+ * decoded image this one shows, and whether it is mirrored.
+ */
+typedef int32_t (*cntk_reader_transform_drawn_image)(void *userdata,
+                                                     const cntk_reader_image_info *image,
+                                                     const void *values,
+                                                     const cntk_reader_image_info *result,
+                                                     void *result_values,
+                                                     uint64_t random,
+                                                     const cntk_reader_draw *draw,
+                                                     cntk_reader_failure *failure);
+
+/**
  * A transform of the user's own, as a table of callbacks. Initialize with zeros, and set struct_size.
  *
  * The configuration names it as `type` of an element of `transforms`, without `module`. Images come to it as the transforms
@@ -1227,7 +1278,7 @@ typedef struct {
    */
   cntk_reader_describe_image describe_image;
   /**
-   * Transforms an image. Must be set.
+   * Transforms an image. Must be set, unless transform_drawn_image is.
    */
   cntk_reader_transform_image transform_image;
   /**
@@ -1243,6 +1294,10 @@ typedef struct {
    * 0.
    */
   uint32_t reserved;
+  /**
+   * Transforms an image, in place of transform_image; may be NULL.
+   */
+  cntk_reader_transform_drawn_image transform_drawn_image;
 } cntk_reader_user_transform;
 
 /**

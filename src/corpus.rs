@@ -87,6 +87,20 @@ impl Corpus {
         }
     }
 
+    /// A number that stands for the key in every run: symbolic keys are numbered in the order in which they are met, so
+    /// theirs is a hash of the text.
+    pub fn lasting_number(&self, key: SequenceKey) -> u64 {
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x0100_0000_01b3;
+        match self {
+            Corpus::Numeric | Corpus::Hashed | Corpus::Host(_) => key,
+            Corpus::Symbolic(symbols) => symbols.read().text_of(key).map_or(key, |text| {
+                // FNV-1a.
+                text.iter().fold(BASIS, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+            }),
+        }
+    }
+
     /// The text of a key, as CNTK prints it.
     pub fn text_of(&self, key: SequenceKey) -> String {
         match self {

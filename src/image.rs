@@ -132,6 +132,79 @@ impl Default for Pixels {
     }
 }
 
+/// What the transforms of an image have made of its geometry: the part of the decoded image that is shown, and whether it
+/// is mirrored. Targets that depend on places in the image follow it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drawn {
+    /// First column of the part, in columns of the decoded image. Negative where `Scale` has padded the image.
+    pub left: f64,
+    /// First row of the part.
+    pub top: f64,
+    /// Columns of the part, in columns of the decoded image.
+    pub width: f64,
+    /// Rows of the part.
+    pub height: f64,
+    /// The columns of the part are in reverse order.
+    pub mirrored: bool,
+    /// Columns of the decoded image.
+    pub source_width: u32,
+    /// Rows of the decoded image.
+    pub source_height: u32,
+}
+
+impl Drawn {
+    /// Numbers of a sample that has it: `left`, `top`, `width`, `height`, 1 if mirrored, `source_width`, `source_height`.
+    pub const VALUES: usize = 7;
+
+    /// All of an image.
+    pub fn whole(width: u32, height: u32) -> Drawn {
+        Drawn {
+            left: 0.0,
+            top: 0.0,
+            width: width.into(),
+            height: height.into(),
+            mirrored: false,
+            source_width: width,
+            source_height: height,
+        }
+    }
+
+    /// Where a point of the decoded image is in the part: 0 to 1 from its left to its right, and from its top to its bottom.
+    /// Points outside of the part have other numbers.
+    pub fn place(&self, x: f64, y: f64) -> (f64, f64) {
+        let across = (x - self.left) / self.width;
+        (if self.mirrored { 1.0 - across } else { across }, (y - self.top) / self.height)
+    }
+
+    /// The numbers of a sample that has it.
+    pub fn values(&self) -> [f64; Drawn::VALUES] {
+        let Drawn { left, top, width, height, mirrored, source_width, source_height } = *self;
+        let mirrored = if mirrored { 1.0 } else { 0.0 };
+        [left, top, width, height, mirrored, source_width.into(), source_height.into()]
+    }
+
+    /// What becomes of it when a region is cut out of an image of `columns` times `rows`, and mirrored.
+    pub(crate) fn cut(&mut self, (columns, rows): (u32, u32), region: Region, mirrored: bool) {
+        let right = columns - region.left - region.width;
+        let before = if self.mirrored { right } else { region.left };
+        let (x, y) = (self.width / f64::from(columns), self.height / f64::from(rows));
+        self.left += f64::from(before) * x;
+        self.top += f64::from(region.top) * y;
+        (self.width, self.height) = (f64::from(region.width) * x, f64::from(region.height) * y);
+        self.mirrored ^= mirrored;
+    }
+
+    /// What becomes of it when columns and rows are added around an image of `columns` times `rows`.
+    pub(crate) fn pad(&mut self, (columns, rows): (u32, u32), before: (u32, u32), after: (u32, u32)) {
+        let left = if self.mirrored { after.0 } else { before.0 };
+        let (x, y) = (self.width / f64::from(columns), self.height / f64::from(rows));
+        self.left -= f64::from(left) * x;
+        self.top -= f64::from(before.1) * y;
+        self.width += (f64::from(before.0) + f64::from(after.0)) * x;
+        self.height += (f64::from(before.1) + f64::from(after.1)) * y;
+    }
+}
+
 /// A part of an image, in pixels of the whole image. Never empty, and within the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
@@ -149,5 +222,28 @@ impl Region {
     /// The whole of an image.
     pub fn whole(width: u32, height: u32) -> Region {
         Region { left: 0, top: 0, width, height }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crops_of_mirrored_crops_are_parts_of_the_decoded_image() {
+        let region = |left, top, width, height| Region { left, top, width, height };
+        let mut drawn = Drawn::whole(100, 80);
+        drawn.cut((100, 80), region(10, 20, 40, 30), true);
+        assert_eq!(
+            drawn,
+            Drawn { left: 10.0, top: 20.0, width: 40.0, height: 30.0, mirrored: true, ..drawn }
+        );
+        assert_eq!(drawn.place(10.0, 20.0), (1.0, 0.0));
+        assert_eq!(drawn.place(20.0, 35.0), (0.75, 0.5));
+        // Scaled to 80 x 60; the first 20 columns of that are the last 10 of the part.
+        drawn.cut((80, 60), region(0, 0, 20, 60), true);
+        assert_eq!(drawn.values(), [40.0, 20.0, 10.0, 30.0, 0.0, 100.0, 80.0]);
+        drawn.pad((20, 60), (4, 0), (2, 6));
+        assert_eq!(drawn.values(), [38.0, 20.0, 13.0, 33.0, 0.0, 100.0, 80.0]);
     }
 }

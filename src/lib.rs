@@ -228,7 +228,7 @@ pub mod user {
         Array, Buffer, DenseArray, FetchedChunk, Keys, Scalar, SequenceMatcher, Sequences, SparseArray,
         StreamData, UserChunk, UserDeserializer, UserSequence,
     };
-    pub use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels};
+    pub use crate::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
     pub use crate::sequence::{SequenceId, SequenceInfo};
     pub use crate::stream::{Element, ElementType, Storage, StreamInfo};
     pub use crate::transform::user::UserTransform;

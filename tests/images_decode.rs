@@ -3,7 +3,7 @@
 // What these helpers unwrap are files of the project.
 #![allow(clippy::unwrap_used)]
 
-use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, Header};
+use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, Header, WebpChannels};
 use cntk_reader::image::{Image, Pixels, Region};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -48,8 +48,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const COLOR: DecodeOptions =
-    DecodeOptions { grayscale: false, orient: true, in_memory: false, max_pixels: 1 << 20 };
+const COLOR: DecodeOptions = DecodeOptions {
+    grayscale: false,
+    orient: true,
+    in_memory: false,
+    max_pixels: 1 << 20,
+    webp: WebpChannels::AsStored,
+};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images")

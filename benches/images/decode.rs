@@ -1,7 +1,7 @@
 //! The bare decoder: files are read and decoded one after the other, and nothing else is done with them.
 
 use crate::sums::Sums;
-use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder};
+use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, WebpChannels};
 use cntk_reader::image::{Image, Pixels, Region};
 use serde_json::json;
 use std::error::Error;
@@ -12,8 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// As the reader decodes images of files.
-const OPTIONS: DecodeOptions =
-    DecodeOptions { grayscale: false, orient: true, in_memory: false, max_pixels: 1 << 28 };
+const OPTIONS: DecodeOptions = DecodeOptions {
+    grayscale: false,
+    orient: true,
+    in_memory: false,
+    max_pixels: 1 << 28,
+    webp: WebpChannels::AsAsked,
+};
 
 /// Reads and decodes all images of a folder, on `threads` threads, and returns one line of JSON: the seconds, and the sums of a second pass.
 pub fn decode(folder: &Path, threads: usize) -> Result<String, Box<dyn Error>> {

@@ -262,6 +262,13 @@ class ImageDeserializerBase {
   Derived& ReproducibleTransforms(bool reproducible = true) & {
     return Set("reproducibleTransforms", reproducible);
   }
+  /// Adds a dense stream with a sample of seven numbers for each image, so that targets can follow crops and
+  /// flips: what the transforms show of it, as the members of Draw: left, top, width, height, 1 if mirrored
+  /// or 0, source_width, source_height (`draw`; default: no such stream).
+  Derived& Draws(std::string stream) & {
+    draws_ = std::move(stream);
+    return Self();
+  }
 
   // The same for temporary objects, so that calls can be chained.
   template <typename T>
@@ -272,6 +279,7 @@ class ImageDeserializerBase {
     return std::move(AddTransform(std::move(name), std::move(transform)));
   }
   Derived&& Grayscale(bool grayscale = true) && { return std::move(Grayscale(grayscale)); }
+  Derived&& Draws(std::string stream) && { return std::move(Draws(std::move(stream))); }
   Derived&& MultiView(bool multi_view = true) && { return std::move(MultiView(multi_view)); }
   Derived&& MaxPixels(std::uint64_t pixels) && { return std::move(MaxPixels(pixels)); }
   Derived&& ReproducibleTransforms(bool reproducible = true) && {
@@ -318,8 +326,10 @@ class ImageDeserializerBase {
     DistinctStreams names;
     names.Add(features_);
     names.Add(labels_);
+    if (!draws_.empty()) names.Add(draws_);
     keys.Set("input", "[ " + StreamKey(features_) + " = [ transforms = ( " + transforms + " ) ] ; " +
-                          StreamKey(labels_) + " = [ labelDim = " + std::to_string(classes_) + " ] ]");
+                          StreamKey(labels_) + " = [ labelDim = " + std::to_string(classes_) + " ]" +
+                          (draws_.empty() ? "" : " ; " + StreamKey(draws_) + " = [ draw = true ]") + " ]");
     return keys;
   }
 
@@ -327,6 +337,7 @@ class ImageDeserializerBase {
   std::string file_;
   std::string features_;
   std::string labels_;
+  std::string draws_;
   std::size_t classes_;
   Keys keys_;
   std::vector<std::string> transforms_;

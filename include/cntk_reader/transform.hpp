@@ -42,6 +42,24 @@ struct ImageInfo {
   }
 };
 
+/// What the crops and scales before a transform have left of the decoded image.
+struct Draw {
+  double left = 0;  ///< First column of the part, in columns of the decoded image; negative in padding.
+  double top = 0;   ///< First row of the part.
+  double width = 0;   ///< Columns of the part, in columns of the decoded image.
+  double height = 0;  ///< Rows of the part.
+  bool is_mirrored = false;          ///< The part's columns are in reverse order.
+  std::uint32_t source_width = 0;   ///< Columns of the decoded image.
+  std::uint32_t source_height = 0;  ///< Rows of the decoded image.
+
+  /// Where a point of the decoded image is in the part: 0 to 1 from its left to its right, and from its top
+  /// to its bottom. Points outside of the part have other numbers.
+  std::pair<double, double> Place(double x, double y) const noexcept {
+    const double across = (x - left) / width;
+    return {is_mirrored ? 1 - across : across, (y - top) / height};
+  }
+};
+
 /// An image whose values are to be read (ConstImage) or written (MutableImage). A view: the values live as
 /// long as the call that got it.
 template <typename Byte, typename Float, typename Double>
@@ -93,8 +111,19 @@ class Transform {
   /// depend on `image` alone: it is called several times for each image.
   virtual ImageInfo GetResult(const ImageInfo& image) { return image; }
   /// Writes all values of `result`, an image as GetResult has said, which does not overlap `image`. `random`
-  /// was drawn for this image: what is random has to depend on nothing else.
-  virtual void Apply(const ConstImage& image, const MutableImage& result, std::uint64_t random) = 0;
+  /// was drawn for this image: what is random has to depend on nothing else. Override this function or
+  /// ApplyDrawn.
+  virtual void Apply(const ConstImage& image, const MutableImage& result, std::uint64_t random) {
+    (void)image, (void)result, (void)random;
+    throw std::logic_error("The transform overrides neither Apply nor ApplyDrawn.");
+  }
+  /// Apply for transforms that need to know which part of the decoded image they get. The library calls this
+  /// function; it calls Apply unless it is overridden.
+  virtual void ApplyDrawn(const ConstImage& image, const MutableImage& result, std::uint64_t random,
+                          const Draw& draw) {
+    (void)draw;
+    Apply(image, result, random);
+  }
   /// Whether several threads may call at once.
   virtual bool IsThreadSafe() const { return false; }
 };
@@ -116,7 +145,7 @@ class TransformTable {
     table_.name_length = name_.size();
     table_.thread_safe = user_->IsThreadSafe() ? 1 : 0;
     table_.describe_image = Callback(DescribeImage);
-    table_.transform_image = Callback(TransformImage);
+    table_.transform_drawn_image = Callback(TransformImage);
     table_.finalizer = Callback(Delete<TransformTable>);
   }
   TransformTable(const TransformTable&) = delete;
@@ -150,10 +179,19 @@ class TransformTable {
 
   static std::int32_t TransformImage(void* userdata, const cntk_reader_image_info* image, const void* values,
                                      const cntk_reader_image_info* result, void* result_values,
-                                     std::uint64_t random, cntk_reader_failure* failure) noexcept {
+                                     std::uint64_t random, const cntk_reader_draw* raw,
+                                     cntk_reader_failure* failure) noexcept {
     return RunCallback(failure, "The transform", [&] {
-      static_cast<TransformTable*>(userdata)->user_->Apply(
-          ConstImage(FromRaw(*image), values), MutableImage(FromRaw(*result), result_values), random);
+      Draw draw;
+      draw.left = raw->left;
+      draw.top = raw->top;
+      draw.width = raw->width;
+      draw.height = raw->height;
+      draw.is_mirrored = raw->is_mirrored != 0;
+      draw.source_width = raw->source_width;
+      draw.source_height = raw->source_height;
+      static_cast<TransformTable*>(userdata)->user_->ApplyDrawn(
+          ConstImage(FromRaw(*image), values), MutableImage(FromRaw(*result), result_values), random, draw);
     });
   }
 

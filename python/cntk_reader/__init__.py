@@ -51,7 +51,7 @@ from ._speech import (
     KaldiDeserializer,
     LatticeDeserializer,
 )
-from ._transform import ImageInfo, Transform
+from ._transform import Draw, ImageInfo, Transform
 from ._user import ComposableUserDeserializer, SequenceArray, SequenceList, UserDeserializer
 
 __version__ = _version_text().decode()
@@ -67,6 +67,7 @@ __all__ = [
     "Crop",
     "Deserializer",
     "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
+    "Draw",
     "ERROR",
     "Epoch",
     "FULL_DATA_SWEEP",

@@ -228,7 +228,8 @@ def name_transforms(value: object, users: dict[str, Transform]) -> object:
     if isinstance(value, Transform):
         known = next((name for name, user in users.items() if user is value), None)
         if known is None:
-            known = f"transform{len(users)}"
+            # Transforms of one class share reproducible draws, because their names are equal up to the sign.
+            known = f"{type(value).__name__}#{len(users)}"
             users[known] = value
         return {"type": known}
     if isinstance(value, Mapping):
@@ -250,8 +251,10 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
             streams[name] = {"transforms": transforms}
         elif stream.field == "label":
             streams[name] = {"labelDim": stream.size}
+        elif stream.field == "draw":
+            streams[name] = {"draw": True}
         else:
-            # CNTK's words.
+            # CNTK's words; it has no 'draw'.
             message = f"{kind}: invalid field name '{stream.field}', allowed are 'image' and 'label'"
             raise ValueError(message)
         if stream.field in found:
@@ -292,7 +295,8 @@ class ImageDeserializer:
     a Transpose is added after the given transforms: arrays come as channel, row, column. With ``transpose=False`` it is not.
 
     * ``filename``: the map file
-    * ``streams``: images, ``StreamDef("image")``, and classes, ``StreamDef("label", number)``
+    * ``streams``: images, ``StreamDef("image")``, and classes, ``StreamDef("label", number)``. ``StreamDef("draw")`` delivers
+      seven numbers for each image, those of a :class:`Draw`: what the transforms show of it
     * ``grayscale``: images get one channel
     * ``multi_view_crop``: each image is delivered in the ten views of ``Crop("MultiView10")``
     * ``max_pixels``: most columns times rows of an image that are decoded

@@ -259,9 +259,37 @@ class ImageInfo(Structure):
     ]
 
 
+class DrawInfo(Structure):
+    """cntk_reader_draw."""
+
+    _fields_ = [
+        ("left", c_double),
+        ("top", c_double),
+        ("width", c_double),
+        ("height", c_double),
+        ("source_width", c_uint32),
+        ("source_height", c_uint32),
+        ("is_mirrored", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 DescribeImage = CFUNCTYPE(c_int32, c_void_p, POINTER(ImageInfo), POINTER(ImageInfo), c_void_p)
 TransformImage = CFUNCTYPE(
     c_int32, c_void_p, POINTER(ImageInfo), c_void_p, POINTER(ImageInfo), c_void_p, c_uint64, c_void_p
+)
+
+
+TransformDrawnImage = CFUNCTYPE(
+    c_int32,
+    c_void_p,
+    POINTER(ImageInfo),
+    c_void_p,
+    POINTER(ImageInfo),
+    c_void_p,
+    c_uint64,
+    POINTER(DrawInfo),
+    c_void_p,
 )
 
 
@@ -278,6 +306,7 @@ class TransformTable(Sized):
         ("finalizer", Finalizer),
         ("thread_safe", c_uint32),
         ("reserved", c_uint32),
+        ("transform_drawn_image", TransformDrawnImage),
     ]
 
 

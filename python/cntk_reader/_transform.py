@@ -43,6 +43,34 @@ class ImageInfo(NamedTuple):
         return self.height, self.width, self.channels
 
 
+class Draw(NamedTuple):
+    """What the transforms of an image show of it: a part of the decoded image, perhaps mirrored.
+
+    A stream ``StreamDef("draw")`` has these numbers in this order: ``Draw(*numbers)``.
+
+    * ``left``: first column of the part, in columns of the decoded image; negative where ``Scale`` has padded the image
+    * ``top``: its first row
+    * ``width``: its columns, in columns of the decoded image
+    * ``height``: its rows
+    * ``is_mirrored``: its columns are in reverse order
+    * ``source_width``: columns of the decoded image
+    * ``source_height``: rows of the decoded image
+    """
+
+    left: float
+    top: float
+    width: float
+    height: float
+    is_mirrored: float
+    source_width: float
+    source_height: float
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point of the decoded image is in the part: from 0, left or top, to 1; outside of the part beyond these."""
+        across = (x - self.left) / self.width
+        return (1 - across if self.is_mirrored else across), (y - self.top) / self.height
+
+
 class Transform:
     """Base class of users' transforms: an element of ``StreamDef("image", transforms=[...])``."""
 
@@ -59,6 +87,13 @@ class Transform:
         ``random`` was drawn for this image, from 0 to 2**64 - 1: what is random has to depend on nothing else.
         """
         raise NotImplementedError
+
+    def apply_drawn(self, image: Array, random: int, draw: Draw) -> Array:
+        """:meth:`apply` for transforms that need to know which part of the decoded image they get.
+
+        The library calls this method; it calls :meth:`apply` unless it is overridden.
+        """
+        return self.apply(image, random)
 
 
 def _info(raw: Any) -> ImageInfo:
@@ -84,8 +119,8 @@ class TransformBridge:
             name=encoded,
             name_length=len(encoded),
             describe_image=lib.DescribeImage(self._describe),
-            transform_image=lib.TransformImage(self._transform),
             thread_safe=bool(user.thread_safe),
+            transform_drawn_image=lib.TransformDrawnImage(self._transform),
         )
 
     def _describe(self, _: Any, image: Any, result: Any, failure: c_void_p) -> int:
@@ -101,13 +136,25 @@ class TransformBridge:
         return self._failures.guard("result", failure, describe)
 
     def _transform(
-        self, _: Any, image: Any, values: int, result: Any, result_values: int, random: int, failure: c_void_p
+        self,
+        _: Any,
+        image: Any,
+        values: int,
+        result: Any,
+        result_values: int,
+        random: int,
+        draw: Any,
+        failure: c_void_p,
     ) -> int:
         def transform() -> None:
             source = _array(image.contents, values)
             source.flags.writeable = False
             target = _array(result.contents, result_values)
-            made = np.asarray(self._user.apply(source, random))
+            raw = draw.contents
+            drawn = Draw(
+                raw.left, raw.top, raw.width, raw.height, raw.is_mirrored, raw.source_width, raw.source_height
+            )
+            made = np.asarray(self._user.apply_drawn(source, random, drawn))
             if made.shape != target.shape or made.dtype != target.dtype:
                 raise ValueError(
                     f"apply gives an array {made.shape} of {made.dtype}, but result has said {target.shape} of "

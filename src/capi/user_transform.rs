@@ -6,7 +6,7 @@ use super::finalizer::cntk_reader_finalizer;
 use super::sized::{self, Sized};
 use super::text;
 use super::user_data::wrong;
-use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels};
+use crate::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
 use crate::lock::{Mutex, MutexGuard};
 use crate::memory::room;
 use crate::stream::ElementType;
@@ -63,6 +63,51 @@ pub type cntk_reader_transform_image = Option<
     ) -> i32,
 >;
 
+/// What the crops and scales before a transform have left of the decoded image.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct cntk_reader_draw {
+    /// First column of the part that is shown, in columns of the decoded image. Negative where `Scale` has padded the image.
+    pub left: f64,
+    /// First row of the part.
+    pub top: f64,
+    /// Columns of the part, in columns of the decoded image.
+    pub width: f64,
+    /// Rows of the part.
+    pub height: f64,
+    /// Columns of the decoded image.
+    pub source_width: u32,
+    /// Rows of the decoded image.
+    pub source_height: u32,
+    /// 1 if the part's columns are in reverse order, else 0.
+    pub is_mirrored: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl From<&Drawn> for cntk_reader_draw {
+    fn from(drawn: &Drawn) -> Self {
+        let Drawn { left, top, width, height, mirrored, source_width, source_height } = *drawn;
+        let is_mirrored = mirrored.into();
+        cntk_reader_draw { left, top, width, height, source_width, source_height, is_mirrored, reserved: 0 }
+    }
+}
+
+/// Transforms an image, as cntk_reader_transform_image does, and also gets what was drawn before: `draw` says which part of the
+/// decoded image this one shows, and whether it is mirrored.
+pub type cntk_reader_transform_drawn_image = Option<
+    unsafe extern "C" fn(
+        userdata: *mut c_void,
+        image: *const cntk_reader_image_info,
+        values: *const c_void,
+        result: *const cntk_reader_image_info,
+        result_values: *mut c_void,
+        random: u64,
+        draw: *const cntk_reader_draw,
+        failure: *mut cntk_reader_failure,
+    ) -> i32,
+>;
+
 /// A transform of the user's own, as a table of callbacks. Initialize with zeros, and set struct_size.
 ///
 /// The configuration names it as `type` of an element of `transforms`, without `module`. Images come to it as the transforms
@@ -83,7 +128,7 @@ pub struct cntk_reader_user_transform {
     pub name_length: usize,
     /// Says what becomes of an image; may be NULL: it keeps size, type and order of its values.
     pub describe_image: cntk_reader_describe_image,
-    /// Transforms an image. Must be set.
+    /// Transforms an image. Must be set, unless transform_drawn_image is.
     pub transform_image: cntk_reader_transform_image,
     /// Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. Not called if
     /// opening the reader fails.
@@ -92,6 +137,8 @@ pub struct cntk_reader_user_transform {
     pub thread_safe: u32,
     /// 0.
     pub reserved: u32,
+    /// Transforms an image, in place of transform_image; may be NULL.
+    pub transform_drawn_image: cntk_reader_transform_drawn_image,
 }
 
 // SAFETY: every member is an integer, a pointer or a nullable function pointer, for all of which zero bytes are a value; other
@@ -111,6 +158,7 @@ const NO_TABLE: cntk_reader_user_transform = cntk_reader_user_transform {
     finalizer: None,
     thread_safe: 0,
     reserved: 0,
+    transform_drawn_image: None,
 };
 
 /// Images whose memory is kept for the next ones: as many as threads transform at once, and some.
@@ -154,9 +202,9 @@ impl Table {
             is_owned: AtomicBool::new(false),
             callbacks,
         };
-        match table.callbacks.transform_image {
-            Some(_) => Ok(table),
-            None => Err(Error::argument(
+        match (table.callbacks.transform_image, table.callbacks.transform_drawn_image) {
+            (Some(_), _) | (_, Some(_)) => Ok(table),
+            (None, None) => Err(Error::argument(
                 "The callback transform_image must not be NULL: it transforms the images.",
             )),
         }
@@ -252,10 +300,12 @@ impl UserTransform for User {
     }
 
     fn apply(&self, image: &mut Image, random: u64) -> Result<()> {
+        let drawn = Drawn::whole(image.width, image.height);
+        self.apply_drawn(image, random, &drawn)
+    }
+
+    fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
         let table = &*self.0;
-        let Some(transform) = table.callbacks.transform_image else {
-            return Err(Error::internal("A table of callbacks was not checked."));
-        };
         let before = image.info();
         let after = user::check_info(self.result(before)?)?;
         let mut pixels = table.take(after.depth, after.values())?;
@@ -270,22 +320,22 @@ impl UserTransform for User {
             Pixels::Floats(values) => values.as_mut_ptr().cast(),
             Pixels::Doubles(values) => values.as_mut_ptr().cast(),
         };
-        let mut failure = cntk_reader_failure::default();
+        let (mut failure, draw) = (cntk_reader_failure::default(), cntk_reader_draw::from(drawn));
+        let (userdata, from, to) = (table.callbacks.userdata, &raw const from, &raw const to);
+        let failed = &raw mut failure;
         let status = {
             let _turn = table.turn();
             // SAFETY: the table's own callback with its own userdata. `values` are the image's, as many as `from` says, which
             // `check_image` has seen to where they come from users' code, and the engine elsewhere; `place` has room for as
             // many as `to` says, by `take`. Both live on, and nothing else uses them, until the callback returns.
             unsafe {
-                transform(
-                    table.callbacks.userdata,
-                    &raw const from,
-                    values,
-                    &raw const to,
-                    place,
-                    random,
-                    &raw mut failure,
-                )
+                match (table.callbacks.transform_drawn_image, table.callbacks.transform_image) {
+                    (Some(transform), _) => {
+                        transform(userdata, from, values, to, place, random, &raw const draw, failed)
+                    }
+                    (None, Some(transform)) => transform(userdata, from, values, to, place, random, failed),
+                    (None, None) => return Err(Error::internal("A table of callbacks was not checked.")),
+                }
             }
         };
         let outcome = failure.check("transform_image", status);

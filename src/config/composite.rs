@@ -117,6 +117,12 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let has_others = !transformed.is_empty() && !deserializers.iter().any(is_user);
     let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
+    let mut deserializers = deserializers;
+    for one in &mut deserializers {
+        if let DeserializerOptions::Image(image) = one {
+            image.max_errors = max_errors;
+        }
+    }
     let lockstep = read_lockstep(section, packing, is_listed_late(&deserializers))?;
     let local_timeline = section.get_or("localTimeline", !lockstep)?;
     let prefetch = read_common(section)?;

@@ -4,7 +4,7 @@ use super::composite::read_level;
 use super::options::ImageOptions;
 use super::section::Section;
 use super::transforms::{self, Scope};
-use crate::error::ExceptionClass::Runtime;
+use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::limits::LARGEST_SPARSE_DIM;
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -45,6 +45,7 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
         "Please specify a single feature and label stream.",
     )?;
     let verbosity = read_level(section, "verbosity")?;
+    let draws = read_draws(&input, &streams)?;
     let label_dim = read_label_dim(&input.child(&streams.labels)?, &streams.labels)?;
     let grayscale = section.get_or("grayscale", false)?;
     let multi_view = section.get_or("multiViewCrop", false)?;
@@ -57,6 +58,7 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
         features: streams.features,
         transforms: Vec::new(),
         labels: streams.labels,
+        draws,
         label_dim,
         dense_labels: false,
         grayscale,
@@ -67,6 +69,8 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
         reproducible: false,
         element,
         confinement: crate::file::Confinement::default(),
+        as_cntk: false,
+        max_errors: 0,
     })
 }
 
@@ -74,13 +78,35 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
 pub(super) struct Streams {
     pub features: String,
     pub labels: String,
+    /// Those with the key `draw`, which CNTK does not know.
+    draws: Vec<String>,
+}
+
+/// The stream with `draw = true`, if there is one.
+fn read_draws(input: &Section, streams: &Streams) -> Result<Option<String>> {
+    let mut found = None;
+    for name in &streams.draws {
+        let stream = input.child(name)?;
+        if !stream.get_or("draw", false)? {
+            continue;
+        }
+        if [&streams.features, &streams.labels].contains(&name) || found.is_some() {
+            let message = format!("'{}' cannot be a stream of draws.", stream.path());
+            let detail = "One stream may have 'draw = true', and neither 'transforms' nor 'labelDim': it delivers what the \
+                          transforms show of each image.";
+            let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(name);
+            return Err(stream.blame("draw", error));
+        }
+        found = Some(name.clone());
+    }
+    Ok(found)
 }
 
 impl Streams {
     /// Finds the section with the key `feature_key` and the one with `labelDim`, by opening every value of `input` as a section.
     /// `who` and `one_of_each` are how CNTK's messages begin.
     pub fn of(input: &Section, feature_key: &str, who: &str, one_of_each: &str) -> Result<Streams> {
-        let (mut features, mut labels) = (Vec::new(), Vec::new());
+        let (mut features, mut labels, mut draws) = (Vec::new(), Vec::new(), Vec::new());
         // What is looked at here does not count as read.
         let unlogged = input.unlogged();
         for name in unlogged.keys() {
@@ -90,6 +116,9 @@ impl Streams {
             }
             if stream.exists_here("labelDim") {
                 labels.push(name.to_owned());
+            }
+            if stream.exists_here("draw") {
+                draws.push(name.to_owned());
             }
         }
         let missing = |key: &str, what: &str| {
@@ -103,7 +132,9 @@ impl Streams {
         match (features.as_slice(), labels.as_slice()) {
             ([], _) => missing(feature_key, "images"),
             (_, []) => missing("labelDim", "labels"),
-            ([features], [labels]) => Ok(Streams { features: features.clone(), labels: labels.clone() }),
+            ([features], [labels]) => {
+                Ok(Streams { features: features.clone(), labels: labels.clone(), draws })
+            }
             _ => {
                 let (images, classes) = (features.len(), labels.len());
                 let message = format!("{one_of_each} '{images}' features , '{classes}' labels found.");

@@ -37,6 +37,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         features: streams.features,
         transforms,
         labels: streams.labels,
+        draws: None,
         label_dim,
         dense_labels: true,
         grayscale,
@@ -47,6 +48,8 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         reproducible: section.get_or("reproducibleTransforms", false)?,
         element,
         confinement: crate::file::Confinement::default(),
+        as_cntk: false,
+        max_errors: 0,
     };
     Ok(ReaderSettings {
         shape: Shape::ImageReader,

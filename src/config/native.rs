@@ -125,7 +125,10 @@ pub(super) fn element_of_section(section: &Section) -> Result<ElementType> {
 pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
     let element = element_of_section(section)?;
     match check_type("ImageReader", name)? {
-        Native::Image(base64) => image::read_single(base64, section, element),
+        Native::Image(base64) => {
+            let options = image::read_single(base64, section, element)?;
+            Ok(ImageOptions { as_cntk: true, draws: None, ..options })
+        }
         _ => Err(Error::internal("The module of images has other deserializers.")),
     }
 }

@@ -288,6 +288,11 @@ impl Section {
         self.raw(key).is_some()
     }
 
+    /// Declares that a key had another name once: the report of unread keys then suggests the present one.
+    pub fn renamed(&self, before: &str, now: &str) {
+        self.0.log.renamed(&self.0.path, before, now);
+    }
+
     /// Declares keys that CNTK reads here and this library has no use for: they are not reported as unread.
     pub fn ignore(&self, keys: &[&str]) {
         for key in keys {

@@ -200,6 +200,8 @@ fn wrong(
 }
 
 fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
+    // What older versions of CNTK called it. CNTK 2.7 ignores the key, as it does others that it does not know.
+    section.renamed("cropRatio", "sideRatio");
     let size = read_crop_size(section)?;
     let side = read_ratio(section, "side")?;
     let area = read_ratio(section, "area")?;
@@ -235,7 +237,14 @@ fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
         "multiview10" => (CropKind::MultiView10, false),
         _ => {
             let message = format!("Invalid crop type: {name}.");
-            let why = "Expected 'center', 'randomside', 'randomarea' or 'multiview10'.";
+            let why = match name.to_ascii_lowercase().as_str() {
+                // What older versions of CNTK called it.
+                "random" => {
+                    "Did you mean 'RandomSide'? It takes a part of any place whose size 'sideRatio' or 'areaRatio' gives; older \
+                     versions of CNTK called it 'Random'. Expected 'Center', 'RandomSide', 'RandomArea' or 'MultiView10'."
+                }
+                _ => "Expected 'Center', 'RandomSide', 'RandomArea' or 'MultiView10'.",
+            };
             return Err(wrong(section, "cropType", Runtime, message, why));
         }
     };

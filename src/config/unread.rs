@@ -26,6 +26,8 @@ struct Scope {
     keys: BTreeMap<String, (String, Option<Origin>)>,
     /// Keys that were asked for, in lower case, with the reader's spelling.
     asked: BTreeMap<String, String>,
+    /// Former names of keys, in lower case, with the present ones.
+    renamed: BTreeMap<String, String>,
 }
 
 impl ReadLog {
@@ -81,6 +83,13 @@ impl ReadLog {
         scope.asked.entry(key.to_ascii_lowercase()).or_insert_with(|| key.to_owned());
     }
 
+    /// Notes that a key had another name once, which nothing reads any more.
+    pub(super) fn renamed(&self, path: &str, before: &str, now: &str) {
+        let mut scopes = self.0.lock();
+        let scope = scopes.entry(path.to_ascii_lowercase()).or_default();
+        scope.renamed.insert(before.to_ascii_lowercase(), now.to_owned());
+    }
+
     /// One line for each key of the section `path`, and of those opened inside it, that nothing asked for.
     /// Without places.
     #[cfg(test)]
@@ -106,7 +115,8 @@ impl ReadLog {
                 // A key that stands in the wrong section is spelled as it should be.
                 let elsewhere =
                     scopes.iter().find(|(path, other)| inside(path) && other.asked.contains_key(lower));
-                let hint = match (elsewhere, nearest(lower, &known)) {
+                let renamed = scope.renamed.get(lower).map(String::as_str);
+                let hint = match (elsewhere, renamed.or_else(|| nearest(lower, &known))) {
                     (Some((_, other)), _) => format!("; it has one in '{}'", other.path),
                     (None, Some(name)) => format!("; did you mean '{name}'?"),
                     (None, None) => String::new(),

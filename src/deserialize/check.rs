@@ -409,6 +409,17 @@ fn look_at(
             Loaded::Invalid => invalid = invalid.or(Some((number, info))),
         }
     }
+    if let Some(failure) = fetched.and_then(Fetched::failure) {
+        let finding = Finding { kind: None, ..Finding::from(failure.error.clone()) };
+        return check.push(finding, most);
+    }
+    if let Some(message) = fetched.and_then(Fetched::damage) {
+        let mut finding = Finding::new(Severity::Warning, message);
+        finding.location = source.location(id, 0);
+        finding.location.stream = source.streams().first().map(|stream| stream.name.clone());
+        finding.location.key = key_text(source, id, corpus);
+        check.push(finding, most);
+    }
     if let Some((number, _)) = invalid
         && let Some(error) = chunk.failure(number, id.index)
     {

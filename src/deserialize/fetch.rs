@@ -5,10 +5,18 @@
 //! minibatch is fetched; those that turn out invalid are left out; the others are [`prepared`](FetchedData::prepare),
 //! and know by then at which position of the minibatch they will be.
 
-use crate::Result;
 use crate::sequence::{Loaded, SequenceKey};
 use crate::stream::StreamInfo;
+use crate::{Error, Result};
 use std::any::Any;
+
+/// Why a sequence cannot be used that counts as invalid.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub error: Error,
+    /// It ends reading in CNTK 2.7: where too many sequences are invalid, this is the error, not their number.
+    pub ends_alone: bool,
+}
 
 /// One deserializer's share of a fetched sequence. Streams are counted within the deserializer.
 pub trait FetchedData: Any + Send + Sync {
@@ -20,6 +28,17 @@ pub trait FetchedData: Any + Send + Sync {
         Loaded::Invalid
     }
 
+    /// Why the sequence counts as invalid, if it does, and its deserializer knows.
+    fn failure(&self) -> Option<&Failure> {
+        None
+    }
+
+    /// What is wrong with the data of a sequence that can be used nevertheless, for checks, which look at all of them. Called once
+    /// it is prepared.
+    fn damage(&self) -> Option<String> {
+        None
+    }
+
     /// Draws what is random about the sequence. Called once, before [`FetchedData::prepare`], by one thread at a time, for each
     /// sequence of a minibatch in their order; `position` is the sequence's among those of the minibatch, `sweep` the sweep that
     /// it belongs to.
@@ -29,7 +48,7 @@ pub trait FetchedData: Any + Send + Sync {
     }
 
     /// Makes the data ready. Called once, before they are looked at, by any thread; `position` is the sequence's among
-    /// those of the minibatch.
+    /// those of the minibatch. The sequence may turn out to be invalid here.
     fn prepare(&mut self, position: u32) -> Result<()>;
 
     /// The data in a stream.

@@ -1,6 +1,6 @@
 //! A fetched sequence in a chunk's place.
 
-use super::fetch::{Parts, Share};
+use super::fetch::{Failure, Parts, Share};
 use super::{Chunk, expand};
 use crate::sequence::{Loaded, SequenceKey};
 use crate::{Error, Result};
@@ -36,6 +36,16 @@ impl Fetched {
             Some((part, _)) => part.data.is_valid(),
             None => matches!(self.ready(stream), Loaded::Data(_)),
         })
+    }
+
+    /// Why the sequence is invalid: see [`FetchedData::failure`].
+    pub fn failure(&self) -> Option<&Failure> {
+        self.parts.parts.iter().find_map(|part| part.data.failure())
+    }
+
+    /// See [`FetchedData::damage`].
+    pub fn damage(&self) -> Option<String> {
+        self.parts.parts.iter().find_map(|part| part.data.damage())
     }
 
     /// See [`FetchedData::plan`].

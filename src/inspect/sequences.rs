@@ -146,6 +146,9 @@ impl SequenceReader {
                     }
                     false => None,
                 };
+                if let Some(failure) = fetched.failure() {
+                    return Err(failure.error.clone());
+                }
                 fetched.release();
                 self.fetched = fetched;
                 data

@@ -1,6 +1,7 @@
 //! Fetches the sequences of a minibatch from chunks that do not have them ready: see [`crate::deserialize::fetch`].
 
 use super::adaptive_executor::AdaptiveExecutor;
+use crate::deserialize::fetch::Failure;
 use crate::deserialize::fetched::Fetched;
 use crate::deserialize::{Chunk, ChunkSource};
 use crate::error::ExceptionClass;
@@ -30,6 +31,8 @@ pub(super) struct Fetcher {
     fetched: Vec<Fetched>,
     /// Number of sequences that were fetched last.
     count: usize,
+    /// Why the first invalid one of them cannot be used, if that is known.
+    failure: Option<Failure>,
     /// Keys of the fetched sequences: those of the last selection, after those that a truncated packer still holds.
     keys: Vec<(SequenceId, SequenceKey, Weak<Fetched>)>,
 }
@@ -56,6 +59,7 @@ impl Fetcher {
             truncated,
             fetched: Vec::new(),
             count: 0,
+            failure: None,
             keys: Vec::new(),
         })
     }
@@ -68,6 +72,7 @@ impl Fetcher {
         chunks: &[Option<Arc<dyn Chunk>>],
     ) -> Result<()> {
         self.release();
+        self.failure = None;
         let outcome = self.fetch_all(deserializer, selection, chunks);
         if outcome.is_err() {
             self.release();
@@ -110,6 +115,7 @@ impl Fetcher {
         // The sequences that have data in every stream, with their positions in the minibatch.
         let whole = (0..).zip(open.iter_mut().filter(|fetched| fetched.is_whole(streams)));
         self.preparing.each(whole, self.count, |(position, fetched)| fetched.prepare(position))?;
+        self.failure = self.fetched().iter().find_map(|fetched| fetched.failure().cloned());
         if !self.late.is_empty() {
             for (sequence, &id) in self.fetched().iter().zip(sequences) {
                 if sequence.is_whole(streams) {
@@ -124,6 +130,11 @@ impl Fetcher {
             self.keys.push((id, key, Weak::new()));
         }
         Ok(())
+    }
+
+    /// Why the first invalid one of the sequences that were fetched last cannot be used, if that is known.
+    pub(super) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
     }
 
     /// Takes out one of the sequences that were fetched last, for a truncated packer to hold.

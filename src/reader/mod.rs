@@ -20,6 +20,13 @@ mod prefetch_batch;
 mod schedules;
 mod selector;
 mod store;
+/// Whether each sequence is one image, so that there is nothing to truncate: CNTK 2.7 then packs frames, although the configuration
+/// says 'truncated = true'.
+fn has_images_alone(options: &ReaderSettings) -> bool {
+    options.packing == Packing::Frame
+        && matches!(options.deserializers.as_slice(), [DeserializerOptions::Image(_)])
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +35,7 @@ pub use epoch::{Epoch, ReadConfig};
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
+use crate::config::options::{DeserializerOptions, Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
 use crate::error::ExceptionClass;
@@ -191,7 +198,8 @@ impl Reader {
             is_truncated: matches!(options.packing, Packing::Truncated { .. }),
             bound: None,
             takes_truncation: options.in_place_of.is_some()
-                || matches!(options.packing, Packing::Truncated { .. }),
+                || matches!(options.packing, Packing::Truncated { .. })
+                || has_images_alone(options),
             epoch: None,
             start: EpochStart::default(),
             inspection,

@@ -10,6 +10,7 @@ use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::selector::{Plan, Selector, TimelineSource};
 use crate::config::options::{Packing, ReaderSettings};
 use crate::corpus::Corpus;
+use crate::deserialize::fetch::Failure;
 use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
 use crate::error::ExceptionClass;
 use crate::helpers::WaitingCaller;
@@ -472,7 +473,22 @@ impl Feed for Source {
     }
 
     fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {
-        self.invalid.add(sequences, delivers)
+        let failure = self.fetcher.as_mut().and_then(Fetcher::take_failure);
+        // What ends reading in CNTK must not go by without an error here.
+        let ends_alone = failure.as_ref().is_some_and(|failure| failure.ends_alone);
+        let counted = self.invalid.add(sequences, delivers || ends_alone);
+        if counted.is_err() && ends_alone {
+            // The error is all that there is to them: the next read goes on behind them.
+            self.invalid.count -= sequences;
+        }
+        counted.map_err(|limit| match failure {
+            Some(Failure { error, ends_alone: true }) => {
+                let advice = "Set 'maxErrors' of the reader to the number of images that may be left out.";
+                error.with_detail(format!("{}.", limit.message())).with_detail(advice)
+            }
+            Some(Failure { error, .. }) => limit.with_detail(format!("The first of this minibatch: {error}")),
+            None => limit,
+        })
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {

@@ -5,14 +5,14 @@ use super::intensity::Intensity;
 use super::mean::Mean;
 use super::pixels::{Memory, Real};
 use super::plan::{Plan, Planned, Step};
-use super::random::{Engines, Source, SplitMix};
+use super::random::{Engines, Source, SplitMix, number_of};
 use super::resize::{Resize, Tables};
 use super::scale::Fit;
 use super::user::UserTransform;
 use super::view::{Frame, Maker, View};
 use super::{color, crop, intensity, scale, transpose};
 use crate::config::options::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
-use crate::image::{Depth, Image, ImageInfo, PixelOrder, Region};
+use crate::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Region};
 use crate::limits::MOST_IMAGE_VALUES;
 use crate::lock::Mutex;
 use crate::log::Repeated;
@@ -23,6 +23,10 @@ use std::sync::Arc;
 /// The transforms of one stream, in their order; a cast to the stream's element type is the last one.
 pub struct Chain {
     stages: Vec<Stage>,
+    /// What each transform is to reproducible draws: its kind, and how many of that kind are before it.
+    kinds: Vec<[u64; 2]>,
+    /// See [`Chain::in_cntks_place`].
+    as_cntk: bool,
     element: ElementType,
     /// The random engines of each transform. Without, draws depend on the sequence alone.
     engines: Option<Mutex<Vec<Engines>>>,
@@ -52,7 +56,7 @@ pub struct Draw {
     /// Number of the copy, 0 to 9, of an image that is delivered in ten views; else 0.
     pub copy: u32,
     /// The sweep, and a number that stands for the sequence's key in every run: what reproducible draws depend on, beside the
-    /// number of the copy.
+    /// number of the copy, and the transform's kind and seed. So all streams of a sequence share one draw of each kind.
     pub identity: (u64, u64),
 }
 
@@ -85,13 +89,37 @@ impl Chain {
         let stages = options.iter().map(|options| Stage::new(options, users)).collect::<Result<Vec<_>>>()?;
         let engines = || Mutex::new(stages.iter().map(|_| Engines::default()).collect());
         let engines = (!reproducible).then(engines);
+        let kinds: Vec<u64> = stages.iter().map(Stage::kind).collect();
+        let before = |place: usize| kinds[..place].iter().filter(|&&kind| kind == kinds[place]).count();
+        let kinds = (0..kinds.len()).map(|place| [kinds[place], before(place) as u64]).collect();
         Ok(Chain {
             stages,
+            kinds,
+            as_cntk: false,
             element,
             engines,
             cut: Repeated::new("images with other channels than Scale says"),
             cropped: Repeated::new("images whose last rows 'Color' or 'Intensity' did not change"),
         })
+    }
+
+    /// With `as_cntk`, images that have more channels than `Scale` declares are delivered as CNTK 2.7 does: the first values of
+    /// each image. Otherwise they are an error.
+    #[must_use]
+    pub fn in_cntks_place(mut self, as_cntk: bool) -> Chain {
+        self.as_cntk = as_cntk;
+        self
+    }
+
+    /// The channels that images should have when they are decoded: those that the first `Scale` declares, unless a transform
+    /// of the user's comes before it.
+    pub fn channels(&self) -> Option<u32> {
+        let first = self.stages.iter().find_map(|stage| match stage {
+            Stage::Scale(options) => Some(Some(options.channels)),
+            Stage::User { .. } => Some(None),
+            _ => None,
+        });
+        first.flatten()
     }
 
     /// Shape of the samples, if the transforms fix it (CNTK 2.7: the last `Scale` that no `Crop` follows), given the shape
@@ -138,6 +166,7 @@ impl Chain {
         plan.steps.clear();
         plan.channels = image.channels;
         plan.window = frame.window();
+        plan.drawn = Drawn::whole(image.width, image.height);
         let mut engines = self.engines.as_ref().map(|engines| engines.lock());
         let mut is_image = image.order == PixelOrder::Interleaved;
         // The number of channels that the shape of the stream has, as far as it is declared.
@@ -147,13 +176,14 @@ impl Chain {
             let step = match engines.as_mut().and_then(|engines| engines.get_mut(place)) {
                 Some(engines) => {
                     let mut source = LazyEngine { engines, slot: draw.slot, seed: stage.seed() };
-                    stage.plan(&mut source, draw.copy, &mut image, &mut is_image, self.element)?
+                    stage.plan(&mut source, draw.copy, &mut image, &mut is_image, self.element, plan.drawn)?
                 }
                 None => {
                     let (sweep, key) = draw.identity;
-                    let parts = [stage.seed().into(), place as u64, sweep, key, draw.copy.into()];
+                    let [kind, before] = self.kinds.get(place).copied().unwrap_or_default();
+                    let parts = [stage.seed().into(), kind, before, sweep, key, draw.copy.into()];
                     let mut source = SplitMix::new(&parts);
-                    stage.plan(&mut source, draw.copy, &mut image, &mut is_image, self.element)?
+                    stage.plan(&mut source, draw.copy, &mut image, &mut is_image, self.element, plan.drawn)?
                 }
             };
             match stage {
@@ -162,6 +192,7 @@ impl Chain {
                 _ => {}
             }
             plan.steps.push(Planned { step, cuts_out: false });
+            follow_drawn(&mut plan.drawn, (before.width, before.height), &step);
             self.follow(plan, &mut frame, before, image)?;
         }
         if plan.leaves_view {
@@ -172,6 +203,9 @@ impl Chain {
         // CNTK 2.7 takes as many values as the declared shape has, when it packs or transposes them: the first ones.
         plan.declared = declared.filter(|&channels| channels < image.channels && !plan.leaves_view);
         if let Some(channels) = plan.declared {
+            if !self.as_cntk {
+                return Err(scale::other_channels(channels, image.channels));
+            }
             self.warn_of_channels(channels, image.channels);
             image.channels = channels;
         }
@@ -275,9 +309,9 @@ impl Chain {
                     transpose::transpose(image, memory)?;
                 }
                 (Step::Cast, _) => transpose::cast::<T>(view.settle(), memory)?,
-                (Step::User { random, result }, Stage::User { name, transform, .. }) => {
+                (Step::User { random, drawn, result }, Stage::User { name, transform, .. }) => {
                     let image = view.settle();
-                    transform.apply(image, *random)?;
+                    transform.apply_drawn(image, *random, drawn)?;
                     check_promise(name, result, image)?;
                     view.restart();
                 }
@@ -315,10 +349,16 @@ impl Chain {
 
     fn warn_of_channels(&self, declared: u32, found: u32) {
         self.cut.warn(|| {
+            let remedy = match (declared, found) {
+                (1, 3) => {
+                    "Set 'grayscale = true' in the deserializer's section. CNTK ignores that for WebP images: convert these to PNG"
+                }
+                (_, 4) => "CNTK does not drop the alpha of WebP images: convert them to PNG",
+                _ => "Set 'channels' to the number that the images have",
+            };
             vec![format!(
-            "Scale says channels = {declared}, but an image has {found}. Delivered are as many of its values, from its first row \
-             on, as the declared shape has (CNTK 2.7). Set 'channels' to {found}, or 'grayscale = true' in the deserializer's \
-             section."
+                "Scale says channels = {declared}, but an image has {found}. As in CNTK 2.7, its first values are delivered, as many as \
+                 the declared shape has, which mixes channels and pixels. {remedy}."
             )]
         });
     }
@@ -377,6 +417,18 @@ impl Stage {
         })
     }
 
+    /// A number for its kind: random transforms of one kind, in two lists, draw the same numbers for a sequence. Transforms of
+    /// users are of one kind if their names are equal up to a `#`.
+    fn kind(&self) -> u64 {
+        match self {
+            Stage::Crop(_) => 1,
+            Stage::Color(_) => 2,
+            Stage::Intensity(..) => 3,
+            Stage::User { name, .. } => number_of(name.split('#').next().unwrap_or_default()),
+            Stage::Scale(_) | Stage::Mean(_) | Stage::Transpose | Stage::Cast => 0,
+        }
+    }
+
     fn seed(&self) -> u32 {
         match self {
             Stage::Crop(options) => options.seed,
@@ -394,6 +446,7 @@ impl Stage {
         image: &mut ImageInfo,
         is_image: &mut bool,
         element: ElementType,
+        drawn: Drawn,
     ) -> Result<Step> {
         let takes_anything = matches!(self, Stage::Cast | Stage::User { .. });
         if !takes_anything && !*is_image {
@@ -443,7 +496,7 @@ impl Stage {
                 check_size(image, &format!("An image after the transform '{name}'"))?;
                 *is_image = image.order == PixelOrder::Interleaved;
                 let random = u64::from(source.next()) << 32 | u64::from(source.next());
-                Step::User { random, result: *image }
+                Step::User { random, drawn, result: *image }
             }
         })
     }
@@ -457,6 +510,20 @@ impl Stage {
         let detail = "A transform of images was found after Transpose or Cast; these end the form in which transforms take \
                       images. Put them at the end of the transforms.";
         Error::data(message).with_detail(detail)
+    }
+}
+
+/// Follows what is shown of an image through a step. Transforms of users leave it as it is.
+fn follow_drawn(drawn: &mut Drawn, size: (u32, u32), step: &Step) {
+    match *step {
+        Step::Crop(Cut { region, mirrored }) => drawn.cut(size, region, mirrored),
+        Step::Scale(Fit { resize, cut, padding }) => {
+            drawn.cut(resize.map_or(size, |resize| (resize.width, resize.height)), cut, false);
+            if let Some(padding) = padding {
+                drawn.pad((cut.width, cut.height), padding.before, padding.after);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -38,9 +38,12 @@ pub(super) fn plan(
     element: ElementType,
     source: &mut impl Source,
 ) -> Result<Change> {
-    let mut radius = |radius: f64| if radius > 0.0 { Some(source.real(-radius, radius)) } else { None };
-    let (brightness, contrast) = (radius(options.brightness), radius(options.contrast));
-    let saturation = if image.channels == 3 { radius(options.saturation) } else { None };
+    let mut radius = |quantity: u64, radius: f64| {
+        source.begin(quantity);
+        if radius > 0.0 { Some(source.real(-radius, radius)) } else { None }
+    };
+    let (brightness, contrast) = (radius(1, options.brightness), radius(2, options.contrast));
+    let saturation = if image.channels == 3 { radius(3, options.saturation) } else { None };
     if saturation.is_some() && element == ElementType::Double {
         // OpenCV's conversion of colors: "depth == CV_8U || depth == CV_16U || depth == CV_32F in function cvtColor".
         let message = "Color cannot change the saturation of images with precision double.";

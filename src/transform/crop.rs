@@ -16,6 +16,12 @@ pub(super) struct Cut {
     pub mirrored: bool,
 }
 
+/// What is drawn for a crop, in this order.
+const SIZE: u64 = 1;
+const LEFT: u64 = 2;
+const TOP: u64 = 3;
+const FLIP: u64 = 4;
+
 /// Chooses the part of an image. `copy` is the number of the view, for crops that depend on it.
 pub(super) fn plan(
     options: &CropOptions,
@@ -23,6 +29,7 @@ pub(super) fn plan(
     copy: u32,
     source: &mut impl Source,
 ) -> Result<Cut> {
+    source.begin(SIZE);
     let (width, height) = size(options, image, source);
     if width == 0 || height == 0 {
         let message =
@@ -35,7 +42,9 @@ pub(super) fn plan(
     let (left, top, mirrored) = match options.kind {
         CropKind::Center => (right / 2, bottom / 2, false),
         CropKind::Random => {
+            source.begin(LEFT);
             let left = source.integer(right);
+            source.begin(TOP);
             (left, source.integer(bottom), false)
         }
         CropKind::MultiView10 => {
@@ -50,6 +59,7 @@ pub(super) fn plan(
         }
     };
     let is_flipped = options.flip && options.kind != CropKind::MultiView10;
+    source.begin(FLIP);
     let mirrored = if is_flipped { source.coin() } else { mirrored };
     Ok(Cut { region: Region { left, top, width, height }, mirrored })
 }

@@ -4,7 +4,7 @@ use super::color::Change;
 use super::crop::Cut;
 use super::scale::Fit;
 use super::view::{Frame, Maker};
-use crate::image::{Image, ImageInfo, Region};
+use crate::image::{Drawn, Image, ImageInfo, Region};
 
 /// What a transform is going to do with one image.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,7 @@ pub(super) enum Step {
     Cast,
     User {
         random: u64,
+        drawn: Drawn,
         result: ImageInfo,
     },
 }
@@ -47,6 +48,8 @@ pub struct Plan {
     /// The last step's view is left in the larger image, for the next chain.
     pub(super) leaves_view: bool,
     pub(super) result: ImageInfo,
+    /// What the image shows in the end of the one that was planned for.
+    pub(super) drawn: Drawn,
     /// Channels of the stream, if the image has more.
     pub(super) declared: Option<u32>,
 }
@@ -62,6 +65,7 @@ impl Default for Plan {
             keeps_views: true,
             leaves_view: false,
             result,
+            drawn: Drawn::whole(0, 0),
             declared: None,
         }
     }
@@ -77,6 +81,11 @@ impl Plan {
     /// What the image is in the end.
     pub fn result(&self) -> ImageInfo {
         self.result
+    }
+
+    /// What the image shows in the end of the one that was planned for.
+    pub fn drawn(&self) -> Drawn {
+        self.drawn
     }
 
     /// Says which part is made of the image that a view is a part of.

@@ -8,6 +8,10 @@ pub(super) trait Source {
     /// The next 32 bits.
     fn next(&mut self) -> u32;
 
+    /// Says that a quantity of a transform is drawn next. Where draws are reproducible, each quantity has draws of its own,
+    /// so that it does not depend on how often another one was drawn.
+    fn begin(&mut self, _quantity: u64) {}
+
     /// A number in `low..high`; `low` must be below `high`.
     fn real(&mut self, low: f64, high: f64) -> f64 {
         loop {
@@ -95,19 +99,36 @@ impl Engines {
 }
 
 /// A generator that is made for one transform of one image: 8 bytes of state that are ready at once (SplitMix64).
-pub(super) struct SplitMix(u64);
+pub(super) struct SplitMix {
+    state: u64,
+    start: u64,
+}
 
 impl SplitMix {
     /// A generator whose draws depend on all of `parts`, in their order.
     pub(super) fn new(parts: &[u64]) -> SplitMix {
-        SplitMix(parts.iter().fold(0, |state, part| mix((state ^ part).wrapping_add(GOLDEN))))
+        let start = parts.iter().fold(0, |state, &part| absorb(state, part));
+        SplitMix { state: start, start }
     }
+}
+
+/// A number that depends on all of a text.
+pub(super) fn number_of(text: &str) -> u64 {
+    text.bytes().fold(0, |state, byte| absorb(state, byte.into()))
+}
+
+fn absorb(state: u64, part: u64) -> u64 {
+    mix((state ^ part).wrapping_add(GOLDEN))
 }
 
 impl Source for SplitMix {
     fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        (mix(self.0) >> 32) as u32
+        self.state = self.state.wrapping_add(GOLDEN);
+        (mix(self.state) >> 32) as u32
+    }
+
+    fn begin(&mut self, quantity: u64) {
+        self.state = absorb(self.start, quantity);
     }
 }
 

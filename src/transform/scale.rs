@@ -81,6 +81,14 @@ pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
     }
 }
 
+/// The error of an image that has more channels than `Scale` declares.
+pub(super) fn other_channels(declared: u32, found: u32) -> Error {
+    let message = format!("Scale says channels = {declared}, but this image has {found}.");
+    let advice = "Set 'channels' to the number that the images have, or to 1 or 3 for images that are read from files: they are then \
+                  decoded to so many channels.";
+    Error::data(message).with_detail(advice)
+}
+
 /// `length * to / from`, rounded, halves up.
 fn scaled(length: u32, to: u32, from: u32) -> u32 {
     (f64::from(length) * f64::from(to) / f64::from(from)).round() as u32

@@ -53,7 +53,7 @@ impl SingleTransform {
     /// Makes the transform; reads the file that it names.
     pub fn new(options: TransformOptions, element: ElementType) -> Result<SingleTransform> {
         let widens = matches!(options, TransformOptions::Transpose | TransformOptions::Cast);
-        let chain = Chain::new(&[options], &[], element, false)?;
+        let chain = Chain::new(&[options], &[], element, false)?.in_cntks_place(true);
         Ok(SingleTransform { chain, element, widens, idle: Mutex::default() })
     }
 

@@ -1,6 +1,6 @@
 //! Transforms that users write.
 
-use crate::image::{Image, ImageInfo};
+use crate::image::{Drawn, Image, ImageInfo};
 use crate::{Error, Result, exit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -40,6 +40,14 @@ pub trait UserTransform: Send + Sync {
     /// Changes the image, to what [`UserTransform::result`] has promised. Several threads may call this at once. `random` is a
     /// number drawn for this image: what is random should depend on nothing else.
     fn apply(&self, image: &mut Image, random: u64) -> Result<()>;
+
+    /// [`UserTransform::apply`] for transforms that need to know which part of the decoded image they get: `drawn` says what the
+    /// crops and scales before this transform have left of it, and whether it is mirrored. The library calls this function; it
+    /// calls [`UserTransform::apply`] unless it is overridden.
+    fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
+        let _ = drawn;
+        self.apply(image, random)
+    }
 
     /// The declared shape of samples afterwards, given that before, if either is known.
     fn shape(&self, before: Option<[usize; 3]>) -> Option<[usize; 3]> {
@@ -96,8 +104,13 @@ impl UserTransform for Guarded {
     }
 
     fn apply(&self, image: &mut Image, random: u64) -> Result<()> {
+        let drawn = Drawn::whole(image.width, image.height);
+        self.apply_drawn(image, random, &drawn)
+    }
+
+    fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
         self.call("transforming an image", || {
-            self.user.apply(image, random)?;
+            self.user.apply_drawn(image, random, drawn)?;
             let info = check_info(image.info())?;
             let values = image.pixels.len();
             if values == info.values() {

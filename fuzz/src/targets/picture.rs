@@ -2,7 +2,7 @@
 //! instructions.
 
 use crate::case::split;
-use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder};
+use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, WebpChannels};
 use cntk_reader::fuzzing::{instruction_sets, leave_out_instruction_sets};
 use cntk_reader::image::{Image, Pixels, Region};
 use std::cell::RefCell;
@@ -26,6 +26,8 @@ pub fn run(input: &[u8], is_format: impl FnOnce(&[u8]) -> bool) {
         orient: choices.once_in(2),
         in_memory: choices.once_in(2),
         max_pixels: PIXELS,
+        webp: [WebpChannels::AsAsked, WebpChannels::WithAlpha, WebpChannels::AsStored]
+            [usize::from(choices.once_in(2)) + usize::from(choices.once_in(2))],
     };
     let Ok(header) = Decoder::default().header(content, &options) else { return };
     let whole =

@@ -200,9 +200,11 @@ impl DeserializerOptions {
             DeserializerOptions::HtkFeatures(features) => features.quirks = release.quirks(),
             DeserializerOptions::Mlf(labels) => labels.quirks = release.quirks(),
             DeserializerOptions::Binary(binary) => binary.ignores_unmatched = true,
+            DeserializerOptions::Image(image) => {
+                (image.as_cntk, image.draws) = (true, None);
+            }
             DeserializerOptions::Lattice(_)
             | DeserializerOptions::Kaldi(_)
-            | DeserializerOptions::Image(_)
             | DeserializerOptions::User(_)
             | DeserializerOptions::Foreign(_) => {}
         }

@@ -50,6 +50,7 @@ fn defaults() {
         features: "features".into(),
         transforms: Vec::new(),
         labels: "labels".into(),
+        draws: None,
         label_dim: 10,
         dense_labels: false,
         grayscale: false,
@@ -60,6 +61,8 @@ fn defaults() {
         reproducible: false,
         element: ElementType::Float,
         confinement: crate::file::Confinement::default(),
+        as_cntk: false,
+        max_errors: 0,
     };
     let input = format!("features=[transforms=()]\n{LABELS}");
     assert_eq!(read(&input, "file=m").unwrap(), expected);

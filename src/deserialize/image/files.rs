@@ -1,5 +1,6 @@
 //! Images in files of their own or in zip files, named by a map file (`ImageDeserializer`).
 
+use super::broken::Broken;
 use super::decode::{DecodeError, DecodeOptions};
 use super::map::Map;
 use super::paths;
@@ -24,7 +25,7 @@ use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::shown::quoted;
 use crate::stream::StreamInfo;
 use crate::transform::user::UserTransform;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use rayon::slice::ParallelSliceMut;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -51,6 +52,10 @@ struct Shared {
     states: FirstStates,
     common: Arc<Common>,
     corpus: Arc<Corpus>,
+    /// Images that were left out.
+    broken: Broken,
+    /// JPEG images whose data are damaged.
+    damaged: Broken,
 }
 
 impl FileImages {
@@ -62,8 +67,13 @@ impl FileImages {
         let begun = Instant::now();
         let map = Map::read(&options.file, label_dim(options)?, corpus)
             .map_err(|error| error.in_stream(&options.labels))?;
+        if let Some(remark) = map.remark() {
+            Logger::log_always(Level::Warning, &remark);
+        }
         check_paths(&map, &options.confinement).map_err(|error| error.in_stream(&options.features))?;
-        let members = Members::find(&map).map_err(|error| error.in_stream(&options.features))?;
+        let is_tolerant = !options.as_cntk && options.max_errors > 0;
+        let members = Members::find(&map, options.as_cntk, is_tolerant)
+            .map_err(|error| error.in_stream(&options.features))?;
         if options.verbosity > 1 {
             let seconds = begun.elapsed().as_secs_f64();
             let line =
@@ -83,7 +93,15 @@ impl FileImages {
         let (common, corpus) = (Arc::new(common), Arc::clone(corpus));
         Ok(FileImages {
             infos: room::filled(count as usize, ChunkInfo { samples: 1, sequences: 1 }, room::INDEX)?,
-            shared: Arc::new(Shared { map, members, states, common, corpus }),
+            shared: Arc::new(Shared {
+                map,
+                members,
+                states,
+                common,
+                corpus,
+                broken: Broken::new("images that cannot be used and were left out"),
+                damaged: Broken::new("images whose data are damaged"),
+            }),
             by_key: OnceLock::new(),
             chunks: Mutex::default(),
         })
@@ -159,7 +177,10 @@ impl ChunkSource for FileImages {
     }
 
     fn end_sweep(&self) {
-        self.shared.common.chain.summarize(self.shared.map.file());
+        let Shared { map, common, broken, damaged, .. } = &*self.shared;
+        broken.summarize(map.file());
+        damaged.summarize(map.file());
+        common.chain.summarize(map.file());
     }
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
@@ -170,7 +191,7 @@ impl ChunkSource for FileImages {
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         let (mut worker, mut file) = (Worker::default(), Vec::new());
         sampler.parts(self.shared.map.len(), PARTS, |sampler, line| {
-            self.shared.read(line as u32, &mut worker, &mut file)?;
+            self.shared.read(line as u32, &mut worker, &mut file).map_err(|unread| unread.error)?;
             sampler.bytes(&file);
             Ok(())
         })
@@ -262,48 +283,84 @@ impl Chunk for FileChunk {
         let identity = Identity { number: line.into(), copy, key: map.key(line) };
         fetch(origin, options, identity, (first, parts), |worker, content| {
             let Content { file, .. } = content;
-            self.shared.read(line, worker, file)?;
-            let header = worker.decoder.header(file, &options);
-            let header = header.map_err(|cause| self.shared.broken(line.into(), cause))?;
-            Ok((map.label(line), Read::Encoded(header)))
+            let opened = self.shared.read(line, worker, file).map_err(Unread::into_parts);
+            let opened = opened.and_then(|()| {
+                let header = worker.decoder.header(file, &options);
+                header.map_err(|cause| (!cause.is_memory, self.shared.broken(line.into(), cause)))
+            });
+            let read = match opened {
+                Ok(header) => Read::Encoded(header),
+                Err((true, error)) => Read::Invalid(Some(self.shared.leave_out(line.into(), error)?)),
+                Err((false, error)) => return Err(error),
+            };
+            Ok((map.label(line), read))
         })
     }
 }
 
 impl Shared {
     /// Reads the image file of a line.
-    fn read(&self, line: u32, worker: &mut Worker, file: &mut Vec<u8>) -> Result<()> {
+    fn read(&self, line: u32, worker: &mut Worker, file: &mut Vec<u8>) -> std::result::Result<(), Unread> {
         let most = self.common.most_file_bytes();
+        // What stays as it is does not block the reader: the next read goes on behind it.
+        let unread = |is_lasting: bool, error: &Error| {
+            let kind = if is_lasting { ErrorKind::Data } else { error.kind() };
+            Unread { is_lasting, error: self.cannot_open(line, kind, error) }
+        };
         if let Some(read) = self.members.read(line, most, &mut worker.inflater, file) {
-            return read.map_err(|error| self.cannot_open(line, &error));
+            // What is wrong with a member stays wrong, unless the zip file cannot be read.
+            return read.map_err(|error| unread(error.kind() == ErrorKind::Data, &error));
         }
         worker.path.clear();
         self.map.expand_path(line, &mut worker.path);
         let path = OsStr::from_bytes(&worker.path);
-        let state = file::read_whole(path, most, file).map_err(|cause| {
-            let error = match cause.kind() {
-                io::ErrorKind::FileTooLarge => {
-                    too_large(std::fs::metadata(path).map_or(0, |file| file.len()), most)
-                }
-                _ => Error::io("Error reading file", &path.to_string_lossy(), &cause),
-            };
-            self.cannot_open(line, &error)
+        let state = file::read_whole(path, most, file).map_err(|cause| match cause.kind() {
+            io::ErrorKind::FileTooLarge => {
+                unread(true, &too_large(std::fs::metadata(path).map_or(0, |file| file.len()), most))
+            }
+            kind => {
+                unread(is_lasting(kind), &Error::io("Error reading file", &path.to_string_lossy(), &cause))
+            }
         })?;
         match state {
             Some(state) if self.states.are_same(line as usize, &state) => Ok(()),
             _ => {
                 let error = file::changed(&path.to_string_lossy(), None, file.len() as u64);
-                Err(self.cannot_open(line, &error))
+                Err(unread(false, &error))
             }
         }
     }
 
     /// CNTK's error of an image that cannot be used, whatever the reason. It lies in the map file, whose line names the image.
-    fn cannot_open(&self, line: u32, cause: &Error) -> Error {
+    fn cannot_open(&self, line: u32, kind: ErrorKind, cause: &Error) -> Error {
         let message = format!("Cannot open file '{}'", quoted(self.map.path(line)));
-        let error = Error::new(cause.kind(), ExceptionClass::Runtime, message);
+        let error = Error::new(kind, ExceptionClass::Runtime, message);
         error.with_detail(sentence(cause.message())).with_detail(cause.detail())
     }
+}
+
+/// Why an image file could not be read.
+struct Unread {
+    /// It is so whenever it is tried, so that the image is left out.
+    is_lasting: bool,
+    error: Error,
+}
+
+impl Unread {
+    fn into_parts(self) -> (bool, Error) {
+        (self.is_lasting, self.error)
+    }
+}
+
+/// Whether a file that cannot be read for this reason is the fault of the data, rather than of a disk or a network that may recover.
+fn is_lasting(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{
+        InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+    };
+    matches!(
+        kind,
+        NotFound | PermissionDenied | IsADirectory | NotADirectory | InvalidInput | InvalidFilename
+    )
 }
 
 /// A cause as a sentence of its own: with a capital letter and a period.
@@ -324,11 +381,48 @@ impl Origin for Shared {
         error.in_file(self.map.file()).in_line(line + 1).for_key(key)
     }
 
+    fn lasting_number(&self, key: SequenceKey) -> u64 {
+        self.corpus.lasting_number(key)
+    }
+
     fn broken(&self, line: u64, cause: DecodeError) -> Error {
         if cause.is_memory {
             return self.locate(line, cause.into_error());
         }
-        let error = self.cannot_open(line as u32, &Error::data(cause.message));
-        error.with_detail("Mend or replace the image, or remove its line from the map file.")
+        let error = self.cannot_open(line as u32, ErrorKind::Data, &Error::data(cause.message));
+        error.with_detail("Fix or replace the image, or remove its line from the map file.")
+    }
+
+    /// CNTK 2.7 ends at every image that cannot be used.
+    fn leave_out(&self, line: u64, error: Error) -> std::result::Result<Error, Error> {
+        if self.common.as_cntk {
+            return Err(error);
+        }
+        let name = || {
+            let path = quoted(self.map.path(line as u32));
+            format!("line {} ('{path}': {})", line + 1, error.detail().split(". ").next().unwrap_or_default())
+        };
+        let warning = || {
+            let located = self.locate(line, error.clone());
+            located
+                .with_detail("The image is left out, and counts against the reader's 'maxErrors'.")
+                .to_string()
+        };
+        self.broken.note(line, name, warning);
+        Ok(error)
+    }
+
+    fn ends_alone(&self) -> bool {
+        true
+    }
+
+    fn damaged(&self, line: u64, damage: &str) {
+        let path = quoted(self.map.path(line as u32));
+        let warning = || {
+            let error = Error::data(format!("The image '{path}' is delivered, but {damage}."));
+            let advice = "What follows the damage shows wrong pixels: replace the image.";
+            self.locate(line, error.with_detail(advice)).to_string()
+        };
+        self.damaged.note(line, || format!("line {} ('{path}')", line + 1), warning);
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Map {
     lines: Vec<Line>,
     /// The keys of the lines; `None` if the key of each line is its number.
     keys: Option<Vec<SequenceKey>>,
+    /// Lines with more columns than are read: the number of the first one, what it has there, and how many there are.
+    longer: Option<(u64, String, u64)>,
 }
 
 /// A line, with what is needed for each image: 16 bytes.
@@ -54,29 +56,45 @@ impl Map {
     }
 
     fn of_text(file: &str, text: Vec<u8>, label_dim: u32, corpus: &Corpus) -> Result<Map> {
-        let mut map =
-            Map { file: file.to_owned(), folder: paths::folder(file), text, lines: Vec::new(), keys: None };
+        let mut map = Map {
+            file: file.to_owned(),
+            folder: paths::folder(file),
+            text,
+            lines: Vec::new(),
+            keys: None,
+            longer: None,
+        };
         let mut keys = Keys::new(corpus);
         let (mut at, mut number) = (0, 0);
+        let mut longer: Option<(u64, String, u64)> = None;
         while at < map.text.len() {
             let end = memchr(b'\n', &map.text[at..]).map_or(map.text.len(), |length| at + length);
             let line = map
-                .parse(at, end, number, label_dim, &mut keys)
+                .parse(at, end, number, label_dim, &mut keys, &mut longer)
                 .map_err(|error| error.in_line(number + 1))?;
             room::push(&mut map.lines, line, room::INDEX)?;
             at = end + 1;
             number += 1;
         }
+        map.longer = longer;
         map.lines.shrink_to_fit();
         map.keys = keys.finish()?;
         Ok(map)
     }
 
     /// Parses the line `at..end` of the text.
-    fn parse(&self, at: usize, end: usize, number: u64, label_dim: u32, keys: &mut Keys<'_>) -> Result<Line> {
+    fn parse(
+        &self,
+        at: usize,
+        end: usize,
+        number: u64,
+        label_dim: u32,
+        keys: &mut Keys<'_>,
+        longer: &mut Option<(u64, String, u64)>,
+    ) -> Result<Line> {
         let file = &self.file;
         let line = &self.text[at..end];
-        let Columns { key, path, label } = Columns::of(line).ok_or_else(|| {
+        let Columns { key, path, label, more } = Columns::of(line).ok_or_else(|| {
             let message = format!(
                 "Invalid map file format, must contain 2 or 3 tab-delimited columns, line {number} in file {file}."
             );
@@ -103,9 +121,25 @@ impl Map {
             Error::data("The path is too long.")
                 .with_detail("At most 4294967295 bytes are possible: check the line.")
         })?;
+        if !more.is_empty() {
+            match longer {
+                Some((_, _, count)) => *count += 1,
+                None => *longer = Some((number + 1, found(more), 1)),
+            }
+        }
         let offset = key.map_or(0, |key| key.len() + 1);
         keys.push(key, number)?;
         Ok(Line { path: (at + offset) as u64, length, label: class })
+    }
+
+    /// What is to be said of lines with more columns than are read, which is legal but rarely meant.
+    pub fn remark(&self) -> Option<String> {
+        let (line, found, count) = self.longer.as_ref()?;
+        Some(format!(
+            "{count} lines of the map file have more than the three columns key, path and class, which alone are read (CNTK 2.7). The \
+             first one is line {line}. {found} Give other data to another deserializer, joined by key. (file {}, line {line})",
+            self.file
+        ))
     }
 
     /// Path of the map file.
@@ -167,6 +201,8 @@ pub(super) struct Columns<'a> {
     pub key: Option<&'a [u8]>,
     path: &'a [u8],
     pub label: &'a [u8],
+    /// What follows a third column, which CNTK 2.7 ignores.
+    more: &'a [u8],
 }
 
 impl<'a> Columns<'a> {
@@ -183,9 +219,11 @@ impl<'a> Columns<'a> {
             rest = end.map_or(&[], |end| &rest[end + 1..]);
             Some(column)
         };
-        match (next()?, next()?, next()) {
-            (key, path, Some(label)) => Some(Columns { key: Some(key), path, label }),
-            (path, label, None) if !path.is_empty() => Some(Columns { key: None, path, label }),
+        let columns = (next()?, next()?, next());
+        let more = rest.trim_ascii();
+        match columns {
+            (key, path, Some(label)) => Some(Columns { key: Some(key), path, label, more }),
+            (path, label, None) if !path.is_empty() => Some(Columns { key: None, path, label, more }),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@
 //! end those pixels are decoded that the transforms need, and transformed, several images at once ([`sequence`]).
 
 mod base64;
+mod broken;
 pub mod decode;
 mod files;
 mod map;
@@ -21,13 +22,14 @@ use super::Deserializer;
 use crate::config::options::ImageOptions;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass;
+use crate::image::Drawn;
 use crate::memory::Meter;
 use crate::stream::{Storage, StreamInfo, UNKNOWN_DIMENSION};
 use crate::transform::Chain;
 use crate::transform::user::UserTransform;
 use crate::{Error, Result};
 use base64::Base64Images;
-use decode::DecodeOptions;
+use decode::{DecodeOptions, WebpChannels};
 use files::FileImages;
 use std::sync::Arc;
 use workers::Workers;
@@ -52,8 +54,10 @@ pub fn open(
 
 /// What the deserializers of images have in common.
 struct Common {
-    /// The images and their labels.
-    streams: [StreamInfo; 2],
+    /// The images, their labels, and perhaps what the transforms show of each image.
+    streams: Vec<StreamInfo>,
+    /// See [`ImageOptions::as_cntk`].
+    as_cntk: bool,
     label_dim: u32,
     dense_labels: bool,
     /// Sequences of an image: its views, or 1.
@@ -72,7 +76,9 @@ impl Common {
         label_dim: u32,
     ) -> Result<Common> {
         let chain = Chain::new(&options.transforms, users, options.element, options.reproducible)
-            .map_err(|error| error.in_stream(&options.features))?;
+            .map_err(|error| error.in_stream(&options.features))?
+            .in_cntks_place(options.as_cntk);
+        let asked = chain.channels();
         let stream = |name: &String, storage, shape| StreamInfo {
             name: name.clone(),
             storage,
@@ -84,19 +90,28 @@ impl Common {
         // What is decoded may have any size.
         let shape = chain.shape(None).map_or(vec![UNKNOWN_DIMENSION], |shape| shape.to_vec());
         let labels = if options.dense_labels { Storage::Dense } else { Storage::SparseCsc };
+        let mut streams = vec![
+            stream(&options.features, Storage::Dense, shape),
+            stream(&options.labels, labels, vec![label_dim as usize]),
+        ];
+        let draws = options.draws.iter();
+        streams.extend(draws.map(|name| stream(name, Storage::Dense, vec![Drawn::VALUES])));
         Ok(Common {
-            streams: [
-                stream(&options.features, Storage::Dense, shape),
-                stream(&options.labels, labels, vec![label_dim as usize]),
-            ],
+            streams,
+            as_cntk: options.as_cntk,
             label_dim,
             dense_labels: options.dense_labels,
             copies: copies(options),
             decoding: DecodeOptions {
-                grayscale: options.grayscale,
+                grayscale: options.grayscale || asked == Some(1) && !options.as_cntk,
                 orient: false,
                 in_memory: true,
                 max_pixels: options.max_pixels,
+                webp: match asked {
+                    _ if options.as_cntk => WebpChannels::AsStored,
+                    Some(4) => WebpChannels::WithAlpha,
+                    _ => WebpChannels::AsAsked,
+                },
             },
             chain,
             workers: Workers::default(),

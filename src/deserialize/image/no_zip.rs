@@ -22,7 +22,7 @@ pub(super) fn names(path: &str) -> Result<Vec<Box<[u8]>>> {
 
 impl Members {
     /// Refuses a map that names zip files.
-    pub fn find(map: &Map) -> Result<Members> {
+    pub fn find(map: &Map, _as_cntk: bool, _is_tolerant: bool) -> Result<Members> {
         let mut path = Vec::new();
         for line in 0..map.len() as u32 {
             path.clear();

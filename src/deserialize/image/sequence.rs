@@ -3,11 +3,11 @@
 use super::Common;
 use super::decode::{DecodeError, DecodeOptions, Header};
 use super::workers::Worker;
-use crate::deserialize::fetch::{FetchedData, Parts};
-use crate::image::{Image, ImageInfo, Pixels, Region};
+use crate::deserialize::fetch::{Failure, FetchedData, Parts};
+use crate::image::{Drawn, Image, ImageInfo, Pixels, Region};
 use crate::memory::Held;
 use crate::sequence::{Loaded, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::stream::bytes_of;
+use crate::stream::{ElementType, bytes_of};
 use crate::transform::{Draw, Plan};
 use crate::{Error, Result};
 use std::any::Any;
@@ -21,8 +21,23 @@ pub(super) trait Origin: Send + Sync {
     /// Adds to an error where the image with this number is.
     fn locate(&self, number: u64, error: Error) -> Error;
 
+    /// See [`crate::corpus::Corpus::lasting_number`].
+    fn lasting_number(&self, key: SequenceKey) -> u64;
+
     /// The error of an image that cannot be decoded.
     fn broken(&self, number: u64, cause: DecodeError) -> Error;
+
+    /// An image cannot be used: `Err` if that ends reading, `Ok` if it is left out, and counts as invalid.
+    fn leave_out(&self, number: u64, error: Error) -> std::result::Result<Error, Error> {
+        let _ = number;
+        Err(error)
+    }
+
+    /// See [`Failure::ends_alone`].
+    fn ends_alone(&self) -> bool;
+
+    /// An image was decoded although its data are damaged.
+    fn damaged(&self, number: u64, damage: &str);
 }
 
 /// Which image it is.
@@ -54,13 +69,45 @@ pub(super) struct FetchedImage {
     options: DecodeOptions,
     identity: Identity,
     stage: Stage,
+    /// Why it cannot be used.
+    failure: Option<Failure>,
     file: Vec<u8>,
     image: Image,
     plan: Plan,
     /// The shape of the sample, once it is planned.
     shape: [usize; 3],
     label: Label,
+    draws: Draws,
     held: Held,
+}
+
+/// The numbers of a sample that has what the transforms show of an image, in the stream's type.
+enum Draws {
+    Floats([f32; Drawn::VALUES]),
+    Doubles([f64; Drawn::VALUES]),
+}
+
+impl Draws {
+    fn new(element: ElementType) -> Draws {
+        match element {
+            ElementType::Float => Draws::Floats([0.0; Drawn::VALUES]),
+            ElementType::Double => Draws::Doubles([0.0; Drawn::VALUES]),
+        }
+    }
+
+    fn set(&mut self, drawn: &Drawn) {
+        match self {
+            Draws::Floats(values) => *values = drawn.values().map(|value| value as f32),
+            Draws::Doubles(values) => *values = drawn.values(),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Draws::Floats(values) => bytes_of(values),
+            Draws::Doubles(values) => bytes_of(values),
+        }
+    }
 }
 
 /// The data of a label.
@@ -125,8 +172,8 @@ pub(super) enum Read {
     Encoded(Header),
     /// [`Content::image`] has the whole image.
     Decoded,
-    /// The image cannot be used, and counts as invalid.
-    Invalid,
+    /// The image cannot be used, and counts as invalid. The error says why.
+    Invalid(Option<Error>),
 }
 
 /// Fetches an image for the streams from `first` on. `read` reads it, and also gives its label; `options` say how it is going
@@ -150,11 +197,13 @@ pub(super) fn fetch(
                 options,
                 identity: Identity::default(),
                 stage: Stage::Invalid,
+                failure: None,
                 file: Vec::new(),
                 image: Image::default(),
                 plan: Plan::default(),
                 shape: [0; 3],
                 label: Label::new(&common),
+                draws: Draws::new(common.streams[0].element),
                 held: Held::default(),
             })
         });
@@ -166,7 +215,10 @@ pub(super) fn fetch(
         fetched.stage = match read {
             Read::Encoded(header) => Stage::Encoded(header),
             Read::Decoded => Stage::Decoded,
-            Read::Invalid => Stage::Invalid,
+            Read::Invalid(failure) => {
+                fetched.fail(failure);
+                Stage::Invalid
+            }
         };
         Ok(fetched)
     })
@@ -181,23 +233,44 @@ impl FetchedImage {
         }
     }
 
-    fn decode_and_transform(&mut self) -> Result<()> {
+    /// The image is left out: this is why.
+    fn fail(&mut self, error: Option<Error>) {
+        self.stage = Stage::Invalid;
+        // Images of Base64 are left out by CNTK 2.7 too.
+        let ends_alone = self.origin.as_ref().is_some_and(|origin| origin.ends_alone());
+        self.failure = error.map(|error| Failure { error: self.locate(error), ends_alone });
+    }
+
+    /// Returns why the image is left out, if it is.
+    fn decode_and_transform(&mut self) -> Result<Option<Error>> {
         let FetchedImage { common, origin, options, stage, file, image, plan, .. } = self;
+        let number = self.identity.number;
         common.workers.with(|worker| {
             let region = plan.region();
             match stage {
                 Stage::Encoded(_) => {
                     // The image may still have the floating-point values that transforms made of the one before.
                     worker.scratch.reclaim(image);
-                    worker.decoder.decode(file, options, region, image).map_err(|cause| match origin {
-                        Some(origin) => origin.broken(self.identity.number, cause),
-                        None => cause.into_error(),
-                    })?;
+                    let decoded = worker.decoder.decode(file, options, region, image);
+                    match (decoded, origin) {
+                        (Ok(()), Some(origin)) => {
+                            if let Some(damage) = worker.decoder.damage() {
+                                origin.damaged(number, &damage);
+                            }
+                        }
+                        (Ok(()), None) => {}
+                        (Err(cause), Some(origin)) if !cause.is_memory => {
+                            let error = origin.broken(number, cause);
+                            return origin.leave_out(number, error).map(Some);
+                        }
+                        (Err(cause), Some(origin)) => return Err(origin.broken(number, cause)),
+                        (Err(cause), None) => return Err(cause.into_error()),
+                    }
                 }
                 Stage::Decoded => cut(image, region)?,
                 Stage::Invalid => return Err(Error::internal("An invalid image is prepared.")),
             }
-            common.chain.apply(plan, image, &mut worker.scratch)
+            common.chain.apply(plan, image, &mut worker.scratch).map(|()| None)
         })
     }
 }
@@ -207,33 +280,58 @@ impl FetchedData for FetchedImage {
         self.stage != Stage::Invalid
     }
 
+    fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Decodes all of the image, whatever part the transforms have needed.
+    fn damage(&self) -> Option<String> {
+        let FetchedImage { common, options, file, .. } = self;
+        common.workers.with(|worker| {
+            let header = worker.decoder.header(file, options).ok()?;
+            let whole = Region::whole(header.width, header.height);
+            match worker.decoder.decode(file, options, whole, &mut Image::default()) {
+                Ok(()) => worker.decoder.damage(),
+                Err(_) => None,
+            }
+        })
+    }
+
     fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
         let (width, height, channels) = match self.stage {
             Stage::Encoded(Header { width, height, channels }) => (width, height, channels),
             Stage::Decoded => (self.image.width, self.image.height, self.image.channels),
             Stage::Invalid => return Err(Error::internal("An invalid image is planned.")),
         };
-        let Identity { number, copy, .. } = self.identity;
-        // Views of one image are sequences of their own, and draw for themselves.
-        let sequence = number.wrapping_mul(u64::from(self.common.copies)).wrapping_add(u64::from(copy));
-        let draw = Draw { slot: position, copy, identity: (sweep, sequence) };
+        let Identity { copy, key, .. } = self.identity;
+        let key = self.origin.as_ref().map_or(key, |origin| origin.lasting_number(key));
+        let draw = Draw { slot: position, copy, identity: (sweep, key) };
         let info = ImageInfo::decoded(width, height, channels);
         let planned = self.common.chain.plan(draw, info, &mut self.plan);
         planned.map_err(|error| self.locate(error))?;
         self.shape = self.plan.result().shape();
+        self.draws.set(&self.plan.drawn());
         Ok(())
     }
 
     fn prepare(&mut self, _position: u32) -> Result<()> {
-        self.decode_and_transform().map_err(|error| self.locate(error))?;
+        let left_out = self.decode_and_transform().map_err(|error| self.locate(error))?;
+        if left_out.is_some() {
+            self.fail(left_out);
+        }
         let bytes = self.file.capacity() + pixel_bytes(&self.image.pixels);
         self.held.update(&self.common.meter, bytes);
         Ok(())
     }
 
     fn view(&self, stream: usize) -> Loaded<'_> {
-        if stream > 0 {
-            return Loaded::Data(self.label.view());
+        match stream {
+            0 => {}
+            1 => return Loaded::Data(self.label.view()),
+            _ => {
+                let (values, form) = (self.draws.bytes(), ValueForm::Whole);
+                return Loaded::Data(SequenceView { samples: 1, values, form, kind: ViewKind::Dense });
+            }
         }
         let (values, form) = match &self.image.pixels {
             Pixels::Bytes(values) => (values.as_slice(), ValueForm::Byte),
@@ -244,15 +342,20 @@ impl FetchedData for FetchedImage {
     }
 
     fn shape(&self, stream: usize) -> Option<&[usize]> {
-        if stream > 0 { Some(&self.common.streams[1].shape) } else { Some(&self.shape) }
+        match stream {
+            0 => Some(&self.shape),
+            _ => self.common.streams.get(stream).map(|stream| stream.shape.as_slice()),
+        }
     }
 
-    fn key(&self, _stream: usize) -> Option<SequenceKey> {
-        Some(self.identity.key)
+    /// CNTK 2.7 gives the sequences of labels no keys, which truncated minibatches report.
+    fn key(&self, stream: usize) -> Option<SequenceKey> {
+        Some(if stream == 0 { self.identity.key } else { 0 })
     }
 
     fn release(&mut self) {
         self.origin = None;
+        self.failure = None;
         self.stage = Stage::Invalid;
     }
 }

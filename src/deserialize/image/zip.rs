@@ -37,6 +37,8 @@ pub(super) struct Members {
     archives: Vec<DataFile>,
     /// In the order of their lines.
     members: Vec<Member>,
+    /// Lines whose members are missing or cannot be read, in their order, and why.
+    missing: Vec<(u32, String)>,
 }
 
 /// Where the data of an image lie.
@@ -49,6 +51,9 @@ struct Member {
     archive: u32,
     place: Place,
 }
+
+/// What the directory of a zip file says of a member that its reader cannot read.
+type Unreadable = String;
 
 /// What the directory of a zip file says of a member.
 #[derive(Debug, Clone, Copy)]
@@ -76,8 +81,9 @@ impl Default for Inflater {
 }
 
 impl Members {
-    /// Finds the images of a map that lie in zip files. All of these must be there.
-    pub fn find(map: &Map) -> Result<Members> {
+    /// Finds the images of a map that lie in zip files. All of these must be there, unless missing ones are tolerated: then they
+    /// are errors when they are read. With `as_cntk`, members have exactly the names that their directory has.
+    pub fn find(map: &Map, as_cntk: bool, is_tolerant: bool) -> Result<Members> {
         let mut found = Members::default();
         let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
         // Zip files in the order in which the map names them, each with its lines.
@@ -103,21 +109,31 @@ impl Members {
         let mut first_lacking = None;
         for (archive, lines) in &wanted {
             let at = |error: Error| error.in_file(map.file()).in_line(u64::from(lines[0]) + 1);
-            let (file, directory) = open(archive).map_err(at)?;
+            let (file, directory) = open(archive, as_cntk).map_err(at)?;
             let number = found.archives.len() as u32;
             for &line in lines {
                 path.clear();
                 map.expand_path(line, &mut path);
                 let name = paths::split_member(&path).map_or(Cow::Borrowed(&[][..]), |(_, name)| name);
                 match directory.get(&*name) {
-                    Some(&(offset, place)) => {
+                    Some((offset, Ok(place))) => {
+                        let (offset, place) = (*offset, *place);
                         let member = Member { offset, line, archive: number, place };
                         room::push(&mut found.members, member, room::INDEX)?;
                     }
-                    None => {
+                    other => {
                         lacking += 1;
                         let name = quoted(&name);
-                        let message = format!("Sequence {name} is not found in container {}.", file.path());
+                        let message = match other {
+                            Some((_, Err(why))) => {
+                                format!("Sequence {name} in container {} cannot be read: {why}.", file.path())
+                            }
+                            _ => format!("Sequence {name} is not found in container {}.", file.path()),
+                        };
+                        if is_tolerant {
+                            room::push(&mut found.missing, (line, message), room::INDEX)?;
+                            continue;
+                        }
                         if lacking <= MOST_LOGGED {
                             Logger::log_always(Level::Error, &message);
                         }
@@ -132,17 +148,25 @@ impl Members {
                 "Cannot retrieve image data for some sequences. For more detail, please see the log file.";
             let error = Error::data(message).with_detail(detail).in_file(map.file());
             return Err(error.in_line(u64::from(line) + 1).with_detail(format!(
-                "{lacking} lines of the map name images that their zip file does not have. The name after '@' and \
-                 one more character must be that of the zip file's directory."
+                "{lacking} lines of the map name images that their zip file does not have, or that cannot be read there. The \
+                 name after '@' and one more character must be that of the zip file's directory. With 'maxErrors' above 0, such \
+                 images are left out and counted."
             )));
         }
         found.members.sort_unstable_by_key(|member| member.line);
+        found.missing.sort_unstable_by_key(|(line, _)| *line);
         Ok(found)
     }
 
     /// Whether the image of a line lies in a zip file.
     pub fn has(&self, line: u32) -> bool {
-        self.find_member(line).is_some()
+        self.find_member(line).is_some() || self.why_missing(line).is_some()
+    }
+
+    /// Why the member of a line is missing, if it is.
+    fn why_missing(&self, line: u32) -> Option<&str> {
+        let found = self.missing.binary_search_by_key(&line, |(line, _)| *line).ok()?;
+        self.missing.get(found).map(|(_, why)| why.as_str())
     }
 
     fn find_member(&self, line: u32) -> Option<&Member> {
@@ -158,6 +182,9 @@ impl Members {
         inflater: &mut Inflater,
         file: &mut Vec<u8>,
     ) -> Option<Result<()>> {
+        if let Some(why) = self.why_missing(line) {
+            return Some(Err(Error::data(why)));
+        }
         self.find_member(line).map(|member| {
             let archive = &self.archives[member.archive as usize];
             archive.if_unchanged(self.read_member(member, most, inflater, file))
@@ -220,7 +247,7 @@ impl Members {
 
     /// Number of images that lie in zip files.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.members.len() + self.missing.len()
     }
 
     /// Bytes of memory.
@@ -230,29 +257,33 @@ impl Members {
 }
 
 /// The members of a zip file, by name: where each begins, and what its directory says.
-type Directory = HashMap<Box<[u8]>, (u64, Place)>;
+type Directory = HashMap<Box<[u8]>, (u64, std::result::Result<Place, Unreadable>)>;
 
 /// The names of the members of a zip file, in no order.
 pub(super) fn names(path: &str) -> Result<Vec<Box<[u8]>>> {
-    Ok(open(path.as_bytes())?.1.into_keys().collect())
+    let members = open(path.as_bytes(), false)?.1;
+    Ok(members.into_iter().filter_map(|(name, (_, place))| place.is_ok().then_some(name)).collect())
 }
 
 /// Opens a zip file, and reads its directory.
-fn open(path: &[u8]) -> Result<(DataFile, Directory)> {
+fn open(path: &[u8], as_cntk: bool) -> Result<(DataFile, Directory)> {
     let shown = String::from_utf8_lossy(path);
     let refused = |why: &str| format!("Failed to open {shown}, zip library error: {why}");
     let file = DataFile::open_shown(OsStr::from_bytes(path), &shown, |cause| {
         let why = if cause.kind() == io::ErrorKind::NotFound { "No such file" } else { "Can't open file" };
-        Error::io("Error opening file", &shown, cause).reworded(refused(why))
+        Error::io("Error opening file", &shown, cause).reworded(refused(why)).with_detail(AT_SIGN)
     })?;
-    let directory = file.if_unchanged(read_directory(&file, refused))?;
+    let directory = file.if_unchanged(read_directory(&file, refused, as_cntk))?;
     Ok((file, directory))
 }
 
-fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String) -> Result<Directory> {
+/// What a path with an `@` means.
+const AT_SIGN: &str = "A path with '@' names a zip file before the first '@', and an image in it after it. Files whose own path has an \
+                       '@' have to be renamed, or reached by a link without one.";
+
+fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String, as_cntk: bool) -> Result<Directory> {
     let not_a_zip = |error: &dyn std::fmt::Display| {
-        let advice = "A path with '@' names a zip file before the '@', and an image in it after it.";
-        Error::data(refused("Not a zip archive")).with_detail(format!("{error}.")).with_detail(advice)
+        Error::data(refused("Not a zip archive")).with_detail(format!("{error}.")).with_detail(AT_SIGN)
     };
     let mut buffer = room::zeroed(RECOMMENDED_BUFFER_SIZE, room::FILE)?;
     let size = file.size()?;
@@ -260,23 +291,63 @@ fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String) -> Result<D
         .locate_in_reader(Bytes(file.clone()), &mut buffer, size)
         .map_err(|(_, error)| not_a_zip(&error))?;
     let mut directory = Directory::new();
+    let mut with_backslashes: Vec<(Box<[u8]>, _)> = Vec::new();
     let mut entries = archive.entries(&mut buffer);
     while let Some(entry) = entries.next_entry().map_err(|error| not_a_zip(&error))? {
-        let is_plain = entry.compression_method() == CompressionMethod::STORE;
-        let is_known = is_plain || entry.compression_method() == CompressionMethod::DEFLATE;
+        let method = entry.compression_method();
+        let is_plain = method == CompressionMethod::STORE;
         let sizes = (
             u32::try_from(entry.compressed_size_hint()),
             u32::try_from(entry.uncompressed_size_hint()).ok().filter(|&size| size < PLAIN),
         );
-        // Members that cannot be read are as good as missing.
-        let (Ok(stored), Some(size), true) = (sizes.0, sizes.1, is_known) else { continue };
-        let size = if is_plain { size | PLAIN } else { size };
-        let place = Place { stored, size, crc: entry.crc32() };
-        let name = entry.file_path().as_bytes().into();
-        room::reserve(&mut directory, 1, room::INDEX)?;
-        directory.entry(name).or_insert((entry.local_header_offset(), place));
+        let place = if entry.flags().is_encrypted() {
+            Err("it is encrypted, and only plain members are read; pack the images again without a password"
+                .to_owned())
+        } else if !is_plain && method != CompressionMethod::DEFLATE {
+            Err(format!(
+                "it is compressed by {}, where stored or deflated members are read; pack the images again, with 'zip -0' for example",
+                method_name(method)
+            ))
+        } else if let (Ok(stored), Some(size)) = sizes {
+            let size = if is_plain { size | PLAIN } else { size };
+            Ok(Place { stored, size, crc: entry.crc32() })
+        } else {
+            let size = entry.uncompressed_size_hint();
+            Err(format!("it has {size} bytes, where members below 2147483648 bytes are read"))
+        };
+        let name: Box<[u8]> = entry.file_path().as_bytes().into();
+        room::reserve(&mut directory, 2, room::INDEX)?;
+        let found = (entry.local_header_offset(), place);
+        // Tools on Windows write backslashes, which maps cannot name: theirs become slashes.
+        if !as_cntk && name.contains(&b'\\') {
+            let slashed = name.iter().map(|&byte| if byte == b'\\' { b'/' } else { byte }).collect();
+            with_backslashes.push((slashed, found));
+        } else {
+            directory.entry(name).or_insert(found);
+        }
+    }
+    // Where both spellings are there, a map means the one with slashes.
+    for (name, found) in with_backslashes {
+        directory.entry(name).or_insert(found);
     }
     Ok(directory)
+}
+
+/// What a method of compression is called.
+fn method_name(method: CompressionMethod) -> String {
+    match method {
+        CompressionMethod::DEFLATE64 => "deflate64".to_owned(),
+        CompressionMethod::BZIP2 => "bzip2".to_owned(),
+        CompressionMethod::LZMA => "lzma".to_owned(),
+        CompressionMethod::ZSTD | CompressionMethod::ZSTD_DEPRECATED => "zstd".to_owned(),
+        CompressionMethod::XZ => "xz".to_owned(),
+        CompressionMethod::AES => "a method that AES encrypts".to_owned(),
+        other => format!(
+            "method {}{}",
+            other.as_u16(),
+            other.name().map_or(String::new(), |name| format!(" ({name})"))
+        ),
+    }
 }
 
 /// A file as the reader of zip files reads it.
@@ -321,7 +392,7 @@ mod tests {
             const MOST: u64 = 1 << 31;
             std::fs::write(&zip, archive(stored, size, is_plain)).expect("writing");
             let map = Map::read(&map, 2, &Corpus::Numeric).expect("a map");
-            let members = Members::find(&map).expect("a member");
+            let members = Members::find(&map, false, false).expect("a member");
             let (mut inflater, mut file) = (Inflater::default(), Vec::new());
             let read = members.read(0, MOST, &mut inflater, &mut file).expect("it lies in a zip file");
             let error = read.expect_err("the file ends before");

@@ -8,7 +8,7 @@
 mod output;
 
 use super::content::Sampler;
-use super::fetch::{FetchedData, Parts};
+use super::fetch::{Failure, FetchedData, Parts};
 use super::fetched::Fetched;
 use super::loader::Loader;
 use super::{
@@ -440,6 +440,14 @@ impl FetchedData for Sequence {
         others.next().unwrap_or(Loaded::Invalid)
     }
 
+    fn failure(&self) -> Option<&Failure> {
+        self.inner.failure()
+    }
+
+    fn damage(&self) -> Option<String> {
+        self.inner.damage()
+    }
+
     fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
         self.inner.plan(position, sweep)?;
         if self.shared.is_fetched {
@@ -447,8 +455,9 @@ impl FetchedData for Sequence {
             self.inner.prepare(position)?;
             self.is_prepared = true;
         }
-        let key = if self.shared.draws_by_key { self.shared.keys.get(self.id) } else { None };
-        let identity = (sweep, key.unwrap_or_default());
+        let keys = &self.shared.keys;
+        let key = if self.shared.draws_by_key { keys.get(self.id) } else { None };
+        let identity = (sweep, key.map_or(0, |key| keys.corpus.lasting_number(key)));
         let each = self.shared.transformed.iter().zip(&mut self.outputs);
         let planned =
             each.map(|(target, output)| (target, output.plan(target, &self.inner, position, identity)));

@@ -6,8 +6,10 @@
 mod record;
 mod text;
 
+use super::broken::Broken;
 use super::decode::DecodeError;
-use super::map;
+use super::map::{self, Columns};
+use super::number::{CNumber, unsigned};
 use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::{Common, label_dim};
 use crate::config::options::{ImageOptions, Quirks};
@@ -23,7 +25,7 @@ use crate::deserialize::{
 use crate::error::Location;
 use crate::file::DataFile;
 use crate::image::Region;
-use crate::log::{Level, Repeated};
+use crate::log::Level;
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
@@ -53,7 +55,9 @@ struct Shared {
     common: Arc<Common>,
     buffers: BufferPool,
     /// Images that were left out.
-    broken: Repeated,
+    broken: Broken,
+    /// JPEG images whose data are damaged.
+    damaged: Broken,
 }
 
 impl Base64Images {
@@ -64,7 +68,8 @@ impl Base64Images {
     ) -> Result<Base64Images> {
         let path = &options.file;
         let file = DataFile::open_text(path)?;
-        let has_keys = begins_with_key(&file).map_err(|error| error.in_file(path))?;
+        let first = first_line(&file).map_err(|error| error.in_file(path))?;
+        let has_keys = map::has_key(&first);
         let index_options = IndexOptions {
             main_stream: None,
             skip_sequence_ids: !has_keys,
@@ -75,7 +80,8 @@ impl Base64Images {
             warns_of_repeats: true,
             quirks: Quirks::default(),
         };
-        let index = Index::open(&file, &index_options, corpus)?;
+        let index = Index::open(&file, &index_options, corpus)
+            .map_err(|error| explain_text_key(error, &first, corpus))?;
         let common = Common::new(options, users, label_dim(options)?)?;
         let infos = index.chunks().iter().map(|chunk| {
             let sequences = chunk.sequences.checked_mul(common.copies).ok_or_else(|| {
@@ -92,7 +98,8 @@ impl Base64Images {
             corpus: Arc::clone(corpus),
             common: Arc::new(common),
             buffers: BufferPool::new(0),
-            broken: Repeated::new("images that could not be decoded and were left out"),
+            broken: Broken::new("images that could not be decoded and were left out"),
+            damaged: Broken::new("images whose data are damaged"),
         };
         let sizes =
             (0..infos.len() as ChunkId).map(|chunk| shared.bytes(chunk)).map(|bytes| bytes.end - bytes.start);
@@ -108,8 +115,8 @@ impl Base64Images {
     }
 }
 
-/// Whether the first line of the file begins with a key, and so all others (CNTK 2.7).
-fn begins_with_key(file: &DataFile) -> Result<bool> {
+/// The first line of the file, or as much of it as decides whether it begins with a key, and so all others (CNTK 2.7).
+fn first_line(file: &DataFile) -> Result<Vec<u8>> {
     const BLOCK: usize = 64 << 10;
     /// More than the first two columns of any sensible line have.
     const MOST: usize = 1 << 20;
@@ -127,9 +134,30 @@ fn begins_with_key(file: &DataFile) -> Result<bool> {
         let end = memchr::memchr(b'\n', &line);
         // Whether there are three columns is decided by the beginning of the third.
         if end.is_some() || count == 0 || line.len() > MOST || map::has_key(&line) {
-            return Ok(map::has_key(&line[..end.unwrap_or(line.len())]));
+            line.truncate(end.unwrap_or(line.len()));
+            return Ok(line);
         }
     }
+}
+
+/// Says what the index of a text file cannot know: that keys are texts, where numbers are expected.
+fn explain_text_key(error: Error, first: &[u8], corpus: &Corpus) -> Error {
+    let key = Columns::of(first).and_then(|columns| columns.key).unwrap_or_default();
+    if !corpus.is_numeric() || key.is_empty() || unsigned(key) != CNumber::None {
+        return error;
+    }
+    let key = crate::shown::quoted(&key[..key.len().min(80)]);
+    let detail = format!(
+        "The first line begins with the key '{key}', which is a text: set 'useNumericSequenceKeys = false' beside 'deserializers'; or \
+         write numbers as keys, or no keys."
+    );
+    let mut explained = Error::data(error.message())
+        .with_detail(detail)
+        .in_file(error.location().file.as_deref().unwrap_or_default());
+    if let Some(line) = error.location().line {
+        explained = explained.in_line(line);
+    }
+    explained
 }
 
 impl Shared {
@@ -201,8 +229,9 @@ impl ChunkSource for Base64Images {
     }
 
     fn end_sweep(&self) {
-        let Shared { broken, common, file, .. } = &*self.shared;
+        let Shared { broken, damaged, common, file, .. } = &*self.shared;
         broken.summarize(file.path());
+        damaged.summarize(file.path());
         common.chain.summarize(file.path());
     }
 
@@ -252,7 +281,8 @@ impl Chunk for Base64Chunk {
         let span = span.ok_or_else(|| Error::internal("A chunk has no such line."))?;
         let from = (span.offset - self.start) as usize;
         let text = &self.buffer.bytes()[from..from + span.size as usize];
-        let rules = Rules { file: file.path(), has_keys: *has_keys, label_dim: common.label_dim };
+        let as_cntk = common.as_cntk;
+        let rules = Rules { file: file.path(), has_keys: *has_keys, label_dim: common.label_dim, as_cntk };
         let identity = Identity { number: span.offset, copy: index % common.copies, key: span.key };
         let origin: Arc<dyn Origin> = Arc::clone(&self.shared) as Arc<dyn Origin>;
         let broken = &self.shared.broken;
@@ -263,25 +293,46 @@ impl Chunk for Base64Chunk {
             let Content { file: bytes, image } = content;
             let invalid = |why: &str| {
                 let path = file.path();
-                broken.warn(|| vec![format!(
-                    "Could not decompress sequence with id '{id}' in the input file '{path}': {why}{} The image is left out, and counts \
-                     against the reader's 'maxErrors'. Mend or replace it. (file {path}, offset {}, sequence {id})",
-                    if why.ends_with('.') { "" } else { "." },
-                    span.offset
-                )]);
-                Ok((label, Read::Invalid))
+                let why = why.trim_end_matches('.');
+                let warning = || {
+                    format!(
+                        "Could not decompress sequence with id '{id}' in the input file '{path}': {why}. The image is left out, and counts \
+                     against the reader's 'maxErrors'. Fix or replace it. (file {path}, offset {}, sequence {id})",
+                        span.offset
+                    )
+                };
+                broken.note(span.offset, || format!("sequence {id} ({why})"), warning);
+                // CNTK 2.7 says only how many there are.
+                let error = || {
+                    let message =
+                        format!("Could not decompress sequence with id '{id}' in the input file '{path}'");
+                    Error::data(message).with_detail(format!("{why}.")).for_key(id.to_string())
+                };
+                Ok((label, Read::Invalid((!common.as_cntk).then(error))))
             };
-            if !text::decode(data, bytes)? {
-                return invalid(&format!("{} characters of Base64 are no multiple of 4.", data.len()));
+            let remark = || text::remark(data);
+            let for_urls = !as_cntk && data.iter().any(|byte| matches!(byte, b'-' | b'_'));
+            let has_length = match for_urls {
+                true => text::decode_for_urls(data, bytes)?,
+                false => text::decode(data, bytes)?,
+            };
+            if !has_length {
+                let count = data.len();
+                return invalid(&format!("{count} characters of Base64 are no multiple of 4.{}", remark()));
             }
             let decoded = worker.decoder.header(bytes, &common.decoding).and_then(|header| {
                 let region = Region::whole(header.width, header.height);
                 worker.decoder.decode(bytes, &common.decoding, region, image)
             });
             match decoded {
-                Ok(()) => Ok((label, Read::Decoded)),
+                Ok(()) => {
+                    if let Some(damage) = worker.decoder.damage() {
+                        self.shared.damaged(span.offset, &damage);
+                    }
+                    Ok((label, Read::Decoded))
+                }
                 Err(cause) if cause.is_memory => Err(cause.into_error()),
-                Err(cause) => invalid(&cause.message),
+                Err(cause) => invalid(&format!("{}.{}", cause.message, remark())),
             }
         })
     }
@@ -314,7 +365,26 @@ impl Origin for Shared {
         error.in_file(self.file.path()).at(offset, self.file.line_at(offset))
     }
 
+    fn lasting_number(&self, key: SequenceKey) -> u64 {
+        self.corpus.lasting_number(key)
+    }
+
     fn broken(&self, _offset: u64, cause: DecodeError) -> Error {
         cause.into_error()
+    }
+
+    fn ends_alone(&self) -> bool {
+        false
+    }
+
+    fn damaged(&self, offset: u64, damage: &str) {
+        let line = self.file.line_at(offset);
+        let name = || line.map_or_else(|| format!("offset {offset}"), |line| format!("line {line}"));
+        let warning = || {
+            let error = Error::data(format!("An image is delivered, but {damage}."));
+            let advice = "What follows the damage shows wrong pixels: replace the image.";
+            error.with_detail(advice).in_file(self.file.path()).at(offset, line).to_string()
+        };
+        self.damaged.note(offset, name, warning);
     }
 }

@@ -1,6 +1,6 @@
 //! A line of a Base64 file: `[key TAB] label TAB data`.
 
-use super::text::is_base64;
+use super::text::{self, is_base64};
 use crate::deserialize::image::number::{CNumber, unsigned};
 use crate::{Error, Result};
 use memchr::memchr;
@@ -22,6 +22,8 @@ pub(super) struct Rules<'a> {
     pub has_keys: bool,
     /// Number of classes.
     pub label_dim: u32,
+    /// Quotes and the beginning of a `data:` URI around the data are as in CNTK 2.7: parts of the data.
+    pub as_cntk: bool,
 }
 
 impl Rules<'_> {
@@ -30,7 +32,7 @@ impl Rules<'_> {
     /// CNTK 2.7 looks for the next tab wherever it is, also in later lines, and so delivers the data of another line with
     /// this label; here a line ends where it ends.
     pub fn read<'a>(&self, text: &'a [u8], id: &dyn std::fmt::Display) -> Result<Record<'a>> {
-        let Rules { file, has_keys, label_dim } = *self;
+        let Rules { file, has_keys, label_dim, as_cntk } = *self;
         let end = memchr(b'\n', text);
         let (line, others) = text.split_at(end.map_or(text.len(), |end| end + 1));
         let label_error = || {
@@ -66,7 +68,9 @@ impl Rules<'_> {
             return empty("The last line of the file has no line break at its end: add one.");
         }
         let data = &line[tab + 1..];
-        let length = data.iter().rposition(|&byte| is_base64(byte)).map_or(0, |last| last + 1);
+        let data = if as_cntk { data } else { text::bare(data) };
+        let is_data = |&byte: &u8| is_base64(byte) || !as_cntk && matches!(byte, b'-' | b'_');
+        let length = data.iter().rposition(is_data).map_or(0, |last| last + 1);
         if length == 0 {
             return empty("There must be an image as Base64 after the tab.");
         }
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, has_keys: bool) -> std::result::Result<(u32, &str), String> {
-        let rules = Rules { file: "f", has_keys, label_dim: 4 };
+        let rules = Rules { file: "f", has_keys, label_dim: 4, as_cntk: false };
         match rules.read(text.as_bytes(), &7) {
             Ok(Record { label, data }) => Ok((label, std::str::from_utf8(data).expect("ASCII"))),
             Err(error) => Err(error.message().to_owned()),
@@ -97,7 +101,12 @@ mod tests {
         for text in ["1\tZm9v\n", "1\tZm9v\r\n", "1\tZm9v \t\n", "+1\tZm9v\n", "1x\tZm9v\n"] {
             assert_eq!(read(text, false), Ok((1, "Zm9v")), "{text:?}");
         }
-        assert_eq!(read("1\t Zm9v\n", false), Ok((1, " Zm9v")));
+        let rules = Rules { file: "f", has_keys: false, label_dim: 4, as_cntk: true };
+        for (line, data) in
+            [("1\t Zm9v\n", &b" Zm9v"[..]), ("1\tb'Zm9v'\n", b"b'Zm9v"), ("1\tZm9-\n", b"Zm9")]
+        {
+            assert_eq!(rules.read(line.as_bytes(), &7).expect("a record").data, data);
+        }
         assert_eq!(read("1\tZm 9v\n", false), Ok((1, "Zm 9v")));
         assert_eq!(read("key\t3\tZm9v\n", true), Ok((3, "Zm9v")));
         assert_eq!(read("7\t3\tZm9v\n\n \r\n", true), Ok((3, "Zm9v")));

@@ -20,6 +20,64 @@ pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
+/// The data without what programs write around them: blanks, quotes, Python's `b'...'`, and the beginning of a `data:` URI.
+pub(super) fn bare(data: &[u8]) -> &[u8] {
+    let mut data = data.trim_ascii();
+    for quote in [b'"', b'\''] {
+        let inner = data.strip_prefix(b"b").unwrap_or(data);
+        if let Some(inner) = inner.strip_prefix(&[quote]) {
+            data = inner.strip_suffix(&[quote]).unwrap_or(inner).trim_ascii();
+        }
+    }
+    let is_uri = data.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"data:"));
+    match memchr::memchr(b',', data) {
+        Some(comma) if is_uri => &data[comma + 1..],
+        _ => data,
+    }
+}
+
+/// What CNTK 2.7 does not understand about a text that does not begin with an image, for messages.
+pub(super) fn remark(data: &[u8]) -> &'static str {
+    let start = data.trim_ascii_start();
+    if start.starts_with(b"b'") || start.starts_with(b"b\"") {
+        return " The data begin with b', as Python writes bytes: write 'data.decode()' to the file.";
+    }
+    if start.starts_with(b"'") || start.starts_with(b"\"") {
+        return " The data begin with a quote: remove the quotes.";
+    }
+    if start.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"data:")) {
+        return " The data begin with 'data:': remove everything up to the comma.";
+    }
+    let is_url_safe = data.iter().any(|byte| matches!(byte, b'-' | b'_'));
+    if is_url_safe {
+        return " The data have '-' or '_', the alphabet for URLs: write '+' and '/'.";
+    }
+    match data.iter().find(|&&byte| !is_base64(byte)) {
+        Some(b' ') => " The data have a blank, which is no character of Base64.",
+        Some(b'\t') => {
+            " The data have a tab, which is no character of Base64: a line has no further columns."
+        }
+        Some(_) => " The data have characters that are none of Base64.",
+        None => "",
+    }
+}
+
+/// Decodes a text with `-` and `_` for `+` and `/`, whose padding may be missing, into `bytes`. False if the length is impossible.
+pub(super) fn decode_for_urls(text: &[u8], bytes: &mut Vec<u8>) -> Result<bool> {
+    let mut plain = room::with_capacity(text.len() + 3, room::IMAGE)?;
+    plain.extend(text.iter().map(|&byte| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        byte => byte,
+    }));
+    match plain.len() % 4 {
+        2 => plain.extend_from_slice(b"=="),
+        3 => plain.push(b'='),
+        _ => {}
+    }
+    decode(&plain, bytes)
+}
+
 /// Decodes a text into `bytes`, whose memory is used again. False if the length of the text is no multiple of 4.
 ///
 /// The `base64` crate refuses what CNTK decodes: characters of no meaning, and `=` before the end.
@@ -65,6 +123,34 @@ mod tests {
         ] {
             assert_eq!(decoded(text).as_deref(), Some(bytes), "{text}");
         }
+    }
+
+    #[test]
+    fn what_programs_write_around_data_is_removed() {
+        for text in [
+            "Zm9v",
+            "'Zm9v'",
+            "\"Zm9v\"",
+            "b'Zm9v'",
+            "b\"Zm9v\"",
+            "b'Zm9v",
+            " Zm9v\r",
+            "data:image/png;base64,Zm9v",
+            "\"DATA:;base64,Zm9v\"",
+        ] {
+            assert_eq!(bare(text.as_bytes()), b"Zm9v", "{text}");
+        }
+        assert_eq!(bare(b"bm9v"), b"bm9v");
+    }
+
+    #[test]
+    fn the_alphabet_for_urls_needs_no_padding() {
+        let mut bytes = Vec::new();
+        for (text, expected) in [("-_-_", &b"\xfb\xff\xbf"[..]), ("-_8", b"\xfb\xff"), ("-w", b"\xfb")] {
+            assert!(decode_for_urls(text.as_bytes(), &mut bytes).expect("memory"), "{text}");
+            assert_eq!(bytes, expected);
+        }
+        assert!(!decode_for_urls(b"-____", &mut bytes).expect("memory"));
     }
 
     #[test]

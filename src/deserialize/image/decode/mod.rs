@@ -9,6 +9,7 @@ mod bytes;
 mod gray;
 mod jpeg;
 mod orient;
+mod other;
 #[cfg(feature = "images")]
 mod png;
 mod pnm;
@@ -41,6 +42,19 @@ pub struct DecodeOptions {
     pub in_memory: bool,
     /// Most columns times rows.
     pub max_pixels: u64,
+    /// The channels of WebP images.
+    pub webp: WebpChannels,
+}
+
+/// The channels that WebP images are decoded to. Other formats have one or three, as [`DecodeOptions::grayscale`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebpChannels {
+    /// Those of other formats; alpha is dropped.
+    AsAsked,
+    /// Four if there is an alpha: blue, green, red, alpha. Otherwise, those of other formats.
+    WithAlpha,
+    /// Those that are stored, three or four, whether or not gray was asked for (CNTK 2.7).
+    AsStored,
 }
 
 /// What an image file says of itself before its pixels are decoded.
@@ -125,10 +139,11 @@ impl Format {
             [b'#', b'?', b'R', b'A', b'D', b'I', b'A', b'N', b'C', b'E', ..]
             | [b'#', b'?', b'R', b'G', b'B', b'E', ..] => "is a Radiance image",
             [] => "is empty",
-            _ => "is not an image of a format that is known",
+            _ => other::describe(file).unwrap_or("is not an image of a format that is known"),
         };
+        let remedy = other::remedy(file).unwrap_or("convert it to one of these");
         Err(DecodeError::new(format!(
-            "the file {refused}, where JPEG, PNG, BMP, TIFF, WebP, PBM, PGM or PPM is expected; convert it to one of these"
+            "the file {refused}, where JPEG, PNG, BMP, TIFF, WebP, PBM, PGM or PPM is expected; {remedy}"
         )))
     }
 }
@@ -154,7 +169,8 @@ fn left_out() -> DecodeError {
 impl Decoder {
     /// Reads what the file says of itself.
     pub fn header(&mut self, file: &[u8], options: &DecodeOptions) -> Result<Header, DecodeError> {
-        let (width, height, alpha) = match Format::of(file)? {
+        // The channels that are stored, if they count.
+        let (width, height, stored) = match Format::of(file)? {
             Format::Jpeg => {
                 let header = jpeg::header(file)?;
                 let (width, height) = orientation(&header, options).size(header.width, header.height);
@@ -197,9 +213,19 @@ impl Decoder {
                 options.max_pixels
             )));
         }
-        // CNTK 2.7: WebP images keep their channels, whatever is asked for.
-        let channels = alpha.unwrap_or(if options.grayscale { 1 } else { 3 });
+        let asked = if options.grayscale { 1 } else { 3 };
+        let channels = match (options.webp, stored) {
+            (WebpChannels::AsStored, Some(stored)) => stored,
+            (WebpChannels::WithAlpha, Some(4)) => 4,
+            _ => asked,
+        };
         Ok(Header { width, height, channels })
+    }
+
+    /// What is wrong with the data of the image that was decoded last, although it was decoded; as far as it was looked at.
+    pub fn damage(&self) -> Option<String> {
+        let faults = self.jpeg.faults()?;
+        Some(format!("the JPEG data are damaged: they have {faults}"))
     }
 
     /// Decodes a part of the image into `image`, which gets the part's size. `region` lies in the image as
@@ -212,6 +238,7 @@ impl Decoder {
         region: Region,
         image: &mut Image,
     ) -> Result<(), DecodeError> {
+        self.jpeg.forget_faults();
         let header = self.header(file, options)?;
         let is_within = |start: u32, length: u32, end: u32| {
             length > 0 && start.checked_add(length).is_some_and(|past| past <= end)

@@ -1,4 +1,4 @@
-//! WebP. Images with alpha have four channels, blue, green, red, alpha; `grayscale` changes nothing (CNTK 2.7).
+//! WebP, with or without alpha. CNTK 2.7 delivers the channels that are stored, and ignores `grayscale`.
 
 use super::DecodeError;
 use super::raster::{Layout, Raster};

@@ -3,7 +3,7 @@
 
 use super::frame::{Definitions, Scan};
 use super::scan::EntropyDecoder;
-use super::source::{Segment, Source};
+use super::source::{Segment, Source, fault};
 use super::tables::place;
 
 /// Table D.3 by index: the probability `Qe` of the less probable value, the indices after the less and after the more probable
@@ -354,7 +354,10 @@ impl<'a> EntropyDecoder<'a> for Arithmetic<'a> {
         self.failed = false;
     }
 
-    fn end(self) -> Segment<'a> {
+    fn end(mut self) -> Segment<'a> {
+        if self.failed {
+            self.coder.segment.faults |= fault::BAD_CODE;
+        }
         self.coder.segment
     }
 }

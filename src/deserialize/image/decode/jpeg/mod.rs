@@ -27,6 +27,7 @@ use crate::processor::Processor;
 use arithmetic::Arithmetic;
 use frame::{Colors, Frame, MAX_COMPONENTS, Parser, Scan};
 use scan::{Coefficients, HuffmanTables, Progressive, Room, Sequential};
+use source::fault;
 use upsample::{Plane, RowBuffer};
 
 /// What a JPEG file says of itself.
@@ -91,6 +92,8 @@ pub struct JpegDecoder {
     coefficients: Coefficients,
     planes: [Plane; MAX_COMPONENTS],
     rows: [RowBuffer; MAX_COMPONENTS],
+    /// What the image that was decoded last has: see [`fault`].
+    faults: u8,
 }
 
 impl JpegDecoder {
@@ -103,6 +106,7 @@ impl JpegDecoder {
         region: Region,
         output: &mut [u8],
     ) -> Result<(), DecodeError> {
+        self.faults = 0;
         let (parser, frame, scan) = begin(file)?;
         // Colors are not needed where brightness is asked for, and stored.
         let needed =
@@ -123,6 +127,25 @@ impl JpegDecoder {
             row.copy_from_slice(&complete[from..from + bytes]);
         }
         Ok(())
+    }
+
+    /// Forgets what the image that was decoded last has.
+    pub fn forget_faults(&mut self) {
+        self.faults = 0;
+    }
+
+    /// What libjpeg-turbo would have warned of in the image that was decoded last, as far as it was decoded.
+    pub fn faults(&self) -> Option<String> {
+        const TEXTS: [(u8, &str); 5] = [
+            (fault::BAD_CODE, "codes that do not exist"),
+            (fault::SHORT, "data that end too early"),
+            (fault::EXTRANEOUS, "extraneous bytes before a marker"),
+            (fault::RESTART, "restart markers out of order"),
+            (fault::END_OF_FILE, "an end of the file before that of the image"),
+        ];
+        let found = TEXTS.iter().filter(|(bit, _)| self.faults & bit != 0).map(|(_, text)| *text);
+        let found: Vec<&str> = found.collect();
+        (!found.is_empty()).then(|| found.join(", "))
     }
 
     /// The number of rows that CNTK 2.7 decodes of an image in memory, at least 1.
@@ -181,12 +204,15 @@ impl JpegDecoder {
         scan: &Scan,
         needed: usize,
     ) -> Result<(), DecodeError> {
-        let JpegDecoder { tables, coefficients, planes, .. } = self;
+        let JpegDecoder { tables, coefficients, planes, faults: _, rows: _ } = self;
         coefficients.reset(frame, 1)?;
         // In an image with one component each row of MCUs has one row of blocks, whatever the frame says.
         let rows_of = |index: usize| if scan.count == 1 { 1 } else { u32::from(frame.components[index].v) };
         let first = (0..needed).map(|i| planes[i].top / rows_of(i)).min().unwrap_or(0);
         let end = (0..needed).map(|i| planes[i].bottom.div_ceil(rows_of(i))).max().unwrap_or(0);
+        let high =
+            if scan.count == 1 { frame.components[scan.components[0]].blocks_high } else { frame.mcus_high };
+        let is_whole = end >= high;
         let after_row = |mcu_row: u32, coefficients: &mut Coefficients| {
             if mcu_row >= first {
                 for (index, plane) in planes.iter_mut().enumerate().take(needed) {
@@ -206,20 +232,33 @@ impl JpegDecoder {
         };
         let (source, definitions) = (parser.source, &parser.definitions);
         let interval = definitions.restart_interval;
-        if frame.arithmetic {
+        let mut segment = if frame.arithmetic {
             let decoder = Arithmetic::new(source, scan, definitions, false);
-            scan::decode(decoder, frame, scan, interval, coefficients, Room::Row, after_row);
+            scan::decode(decoder, frame, scan, interval, coefficients, Room::Row, after_row)
         } else {
             tables.prepare(definitions, scan, false)?;
             let decoder = Sequential::new(source, scan, tables);
-            scan::decode(decoder, frame, scan, interval, coefficients, Room::Row, after_row);
+            scan::decode(decoder, frame, scan, interval, coefficients, Room::Row, after_row)
+        };
+        // Data after the rows that are needed are not looked at.
+        if !is_whole {
+            segment.faults &= !fault::EXTRANEOUS;
+        } else if segment.marker == 0 {
+            segment.find_marker();
+        }
+        if frame.arithmetic {
+            segment.faults &= !fault::EXTRANEOUS;
+        }
+        self.faults |= segment.faults;
+        if is_whole && segment.source.is_past_end() {
+            self.faults |= fault::END_OF_FILE;
         }
         Ok(())
     }
 
     /// Reads all scans of an image. Returns what is known of it then.
     fn decode_scans(&mut self, parser: &mut Parser<'_>, first: Scan) -> Result<Frame, DecodeError> {
-        let JpegDecoder { tables, coefficients, .. } = self;
+        let JpegDecoder { tables, coefficients, faults, .. } = self;
         let mut next = Some(first);
         let mut is_first = true;
         while let (Some(scan), Some(frame)) = (next, parser.frame) {
@@ -242,8 +281,17 @@ impl JpegDecoder {
                     scan::decode(decoder, &frame, &scan, interval, coefficients, Room::Image, all)
                 }
             };
+            let mut segment = segment;
+            if segment.marker == 0 {
+                segment.find_marker();
+            }
+            // Arithmetic decoders need not look at the last bytes.
+            *faults |= if frame.arithmetic { segment.faults & !fault::EXTRANEOUS } else { segment.faults };
             (parser.source, parser.marker) = (segment.source, segment.marker);
             next = parser.next_scan()?;
+        }
+        if parser.source.is_past_end() {
+            *faults |= fault::END_OF_FILE;
         }
         parser.frame.ok_or_else(|| DecodeError::new("the JPEG file is damaged: it has no image"))
     }

@@ -217,7 +217,8 @@ impl<'a> EntropyDecoder<'a> for Sequential<'a, '_> {
         self.missing &= self.bits.segment.marker != 0;
     }
 
-    fn end(self) -> Segment<'a> {
+    fn end(mut self) -> Segment<'a> {
+        self.bits.note_end(self.missing);
         self.bits.segment
     }
 }
@@ -368,7 +369,8 @@ impl<'a> EntropyDecoder<'a> for Progressive<'a, '_> {
         self.missing &= self.bits.segment.marker != 0;
     }
 
-    fn end(self) -> Segment<'a> {
+    fn end(mut self) -> Segment<'a> {
+        self.bits.note_end(self.missing);
         self.bits.segment
     }
 }

@@ -64,15 +64,24 @@ impl<'a> Source<'a> {
 
     /// The next marker. Whatever lies before it is passed over.
     pub fn marker(&mut self) -> u8 {
+        self.marker_after().0
+    }
+
+    /// The next marker, and whether something that is no marker was passed over before it.
+    pub fn marker_after(&mut self) -> (u8, bool) {
+        let mut passed = false;
         loop {
-            while self.byte() != 0xFF {}
+            while self.byte() != 0xFF {
+                passed = true;
+            }
             let mut code = self.byte();
             while code == 0xFF {
                 code = self.byte();
             }
             if code != 0 {
-                return code;
+                return (code, passed);
             }
+            passed = true;
         }
     }
 
@@ -93,6 +102,21 @@ impl<'a> Source<'a> {
     }
 }
 
+/// What libjpeg-turbo would warn of in an image: bits of a number. Only kinds are kept, because their counts depend on how far an
+/// image is decoded.
+pub mod fault {
+    /// A Huffman code that the tables do not have.
+    pub const BAD_CODE: u8 = 1;
+    /// The data of a scan, or of a part of it, end too early.
+    pub const SHORT: u8 = 2;
+    /// Bytes before a marker that belong to nothing.
+    pub const EXTRANEOUS: u8 = 4;
+    /// Another restart marker than the one that is due.
+    pub const RESTART: u8 = 8;
+    /// The file ends before the image does.
+    pub const END_OF_FILE: u8 = 16;
+}
+
 /// Where entropy-coded data stand: the source, and the marker that ended them, if it has been reached.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
@@ -102,12 +126,23 @@ pub struct Segment<'a> {
     pub marker: u8,
     /// Number of the next restart marker, 0 to 7.
     next_restart: u8,
+    /// What was found so far: see [`fault`].
+    pub faults: u8,
 }
 
 impl<'a> Segment<'a> {
     /// The entropy-coded data of a scan begin here.
     pub fn new(source: Source<'a>) -> Segment<'a> {
-        Segment { source, marker: 0, next_restart: 0 }
+        Segment { source, marker: 0, next_restart: 0, faults: 0 }
+    }
+
+    /// Finds the marker that ends the data.
+    pub fn find_marker(&mut self) {
+        let (marker, passed) = self.source.marker_after();
+        self.marker = marker;
+        if passed {
+            self.faults |= fault::EXTRANEOUS;
+        }
     }
 
     /// Passes over the restart marker that is expected now. Where another marker stands, one of the data's segments or
@@ -115,7 +150,7 @@ impl<'a> Segment<'a> {
     /// unread, and the data up to it count as missing; one that should have come before is passed over.
     pub fn restart(&mut self) {
         if self.marker == 0 {
-            self.marker = self.source.marker();
+            self.find_marker();
         }
         let wanted = self.next_restart;
         self.next_restart = (wanted + 1) % 8;
@@ -123,8 +158,14 @@ impl<'a> Segment<'a> {
             let ahead = match self.marker {
                 marker if marker < SOF0 => None,
                 marker @ RST0..=0xD7 => Some((marker - RST0 + 8 - wanted) % 8),
-                _ => return,
+                _ => {
+                    self.faults |= fault::RESTART;
+                    return;
+                }
             };
+            if ahead != Some(0) {
+                self.faults |= fault::RESTART;
+            }
             match ahead {
                 Some(1 | 2) => return,
                 // Earlier ones, and codes that are no markers, are passed over.
@@ -221,9 +262,24 @@ impl<'a> Bits<'a> {
         self.overrun || self.count < self.padding
     }
 
+    /// Notes a code that the tables do not have.
+    pub fn note_bad_code(&mut self) {
+        self.segment.faults |= fault::BAD_CODE;
+    }
+
+    /// Notes what is wrong with the end of the data that were read.
+    pub fn note_end(&mut self, missing: bool) {
+        if missing || self.has_overrun() {
+            self.segment.faults |= fault::SHORT;
+        } else if self.count.saturating_sub(self.padding) >= 8 {
+            self.segment.faults |= fault::EXTRANEOUS;
+        }
+    }
+
     /// Goes on after the next restart marker.
     pub fn restart(&mut self) {
         let overrun = self.has_overrun();
+        self.note_end(false);
         self.segment.restart();
         // Data that begin with a marker are missing, as before.
         let overrun = overrun && self.segment.marker != 0;

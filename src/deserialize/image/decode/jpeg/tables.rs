@@ -150,6 +150,7 @@ impl Table {
             }
         }
         bits.skip(17);
+        bits.note_bad_code();
         0
     }
 

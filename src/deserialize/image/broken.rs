@@ -1,0 +1,98 @@
+//! Images with something wrong, each counted once: the first one is logged at once, the first ten at the end of a sweep.
+
+use crate::lock::Mutex;
+use crate::log::{Level, Logger};
+use std::collections::{BTreeMap, HashSet};
+
+/// Images that a report names.
+const NAMED: usize = 10;
+
+/// Images that have one thing wrong with them.
+pub(super) struct Broken {
+    /// What they are, as the plural of a noun.
+    what: &'static str,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Their numbers. Views of an image, and later sweeps, do not count again.
+    numbers: HashSet<u64>,
+    /// What is said of those with the lowest numbers.
+    named: BTreeMap<u64, String>,
+    /// How many there were in the last report.
+    reported: usize,
+}
+
+impl Broken {
+    /// Images that are `what`, the plural of a noun.
+    pub fn new(what: &'static str) -> Broken {
+        Broken { what, known: Mutex::default() }
+    }
+
+    /// Notes the image with a number. `name` is what a report says of it, `warning` the line that is logged if it is the first.
+    pub fn note(&self, number: u64, name: impl FnOnce() -> String, warning: impl FnOnce() -> String) {
+        let mut known = self.known.lock();
+        // Without memory for its number, an image is not reported; it is counted nevertheless where images are left out.
+        if known.numbers.try_reserve(1).is_err() || !known.numbers.insert(number) {
+            return;
+        }
+        let is_low = known.named.last_key_value().is_none_or(|(&last, _)| number < last);
+        if known.named.len() < NAMED || is_low {
+            known.named.insert(number, name());
+            if known.named.len() > NAMED {
+                known.named.pop_last();
+            }
+        }
+        let count = known.numbers.len();
+        drop(known);
+        match count {
+            1 => Logger::log_always(Level::Warning, &warning()),
+            2 => {
+                let line = format!(
+                    "There are more {}. They are counted, and the end of the sweep names them.",
+                    self.what
+                );
+                Logger::log_always(Level::Warning, &line);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports the images, if there are more than at the last report.
+    pub fn summarize(&self, file: &str) {
+        let mut known = self.known.lock();
+        let count = known.numbers.len();
+        if std::mem::replace(&mut known.reported, count) >= count {
+            return;
+        }
+        let named: Vec<&str> = known.named.values().map(String::as_str).collect();
+        let more = match count - named.len() {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let line = format!("'{file}' had {count} {} so far: {}{more}.", self.what, named.join("; "));
+        drop(known);
+        Logger::log_always(Level::Warning, &line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_name_the_first_ten_once() {
+        let broken = Broken::new("broken images");
+        for number in (0..25).rev().chain(0..25) {
+            broken.note(number, || format!("line {number}"), String::new);
+        }
+        let known = broken.known.lock();
+        let named: Vec<_> = known.named.values().cloned().collect();
+        let expected: Vec<_> = (0..10).map(|number| format!("line {number}")).collect();
+        assert_eq!((known.numbers.len(), named), (25, expected));
+        drop(known);
+        broken.summarize("f");
+        assert_eq!(broken.known.lock().reported, 25);
+    }
+}
