@@ -85,7 +85,7 @@ impl ReadLog {
 
     /// Notes that a key had another name once, which nothing reads any more.
     pub(super) fn renamed(&self, path: &str, before: &str, now: &str) {
-        let mut scopes = self.0.lock();
+        let mut scopes = self.scopes.lock();
         let scope = scopes.entry(path.to_ascii_lowercase()).or_default();
         scope.renamed.insert(before.to_ascii_lowercase(), now.to_owned());
     }
