@@ -44,11 +44,11 @@ struct ImageInfo {
 
 /// What the crops and scales before a transform have left of the decoded image.
 struct Draw {
-  double left = 0;  ///< First column of the part, in columns of the decoded image; negative in padding.
-  double top = 0;   ///< First row of the part.
+  double left = 0;    ///< First column of the part, in columns of the decoded image; negative in padding.
+  double top = 0;     ///< First row of the part.
   double width = 0;   ///< Columns of the part, in columns of the decoded image.
   double height = 0;  ///< Rows of the part.
-  bool is_mirrored = false;          ///< The part's columns are in reverse order.
+  bool is_mirrored = false;         ///< The part's columns are in reverse order.
   std::uint32_t source_width = 0;   ///< Columns of the decoded image.
   std::uint32_t source_height = 0;  ///< Rows of the decoded image.
 
