@@ -38,11 +38,13 @@ fn unpaired_quote(text: &str) -> Option<Suspect> {
 fn unclosed_line(text: &str) -> Option<Suspect> {
     // Offset of the bracket, its line, the line's indentation, and whether more than brackets follows it there.
     let mut open: Vec<(usize, usize, usize, bool)> = Vec::new();
-    let opener = |closer: u8| match closer {
-        b']' => b'[',
-        b'}' => b'{',
-        _ => b'(',
+    let kind = |bracket: u8| match bracket {
+        b'[' | b']' => 0,
+        b'{' | b'}' => 1,
+        _ => 2,
     };
+    // How many brackets of each kind are open. Each bracket is pushed and popped once, however hostile the text is.
+    let mut counts = [0_usize; 3];
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let content = line.trim_start_matches([' ', '\t']);
@@ -61,18 +63,30 @@ fn unclosed_line(text: &str) -> Option<Suspect> {
             });
         }
         let mut is_quoted = false;
+        // The next character of the line that is neither blank nor an opening bracket.
+        let mut next: Option<usize> = Some(0);
         for (at, byte) in line.bytes().enumerate().filter(|_| !is_comment) {
             match byte {
                 b'"' => is_quoted = !is_quoted,
                 _ if is_quoted => {}
                 b'[' | b'{' | b'(' => {
-                    let rest = line[at + 1..].trim_matches(|c: char| c.is_whitespace() || "[{(".contains(c));
-                    open.push((start + at, number, indent, !rest.is_empty() && !rest.starts_with('#')));
+                    if next.is_some_and(|next| next <= at) {
+                        let rest = &line[at + 1..];
+                        let found = rest.find(|c: char| !c.is_whitespace() && !"[{(".contains(c));
+                        next = found.map(|found| at + 1 + found);
+                    }
+                    let goes_on = next.is_some_and(|next| line.as_bytes()[next] != b'#');
+                    open.push((start + at, number, indent, goes_on));
+                    counts[kind(byte)] += 1;
                 }
                 // Brackets inside that are still open were forgotten, which is for the parser to say.
                 b']' | b'}' | b')' => {
-                    let last = open.iter().rposition(|&(at, ..)| text.as_bytes()[at] == opener(byte));
-                    open.truncate(last.unwrap_or(open.len()));
+                    let wanted = counts[kind(byte)].saturating_sub(1);
+                    while counts[kind(byte)] > wanted
+                        && let Some((at, ..)) = open.pop()
+                    {
+                        counts[kind(text.as_bytes()[at])] -= 1;
+                    }
                 }
                 _ => {}
             }
