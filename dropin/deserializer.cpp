@@ -1,5 +1,7 @@
 #include "deserializer.hpp"
 
+#include <cxxabi.h>
+
 #include <exception>
 #include <stdexcept>
 
@@ -26,6 +28,8 @@ struct Numbering {
     try {
       *out = numbering.corpus->key_to_id(std::string(text, length));
       return 0;
+    } catch (abi::__forced_unwind&) {
+      cntk_reader_thread_park();
     } catch (const std::exception& error) {
       numbering.failure = error.what();
     } catch (...) {

@@ -10,6 +10,7 @@
 
 #include "corpus.hpp"
 #include "exception.hpp"
+#include "interpreter.hpp"
 #include "plugin.hpp"
 #include "text.hpp"
 
@@ -407,6 +408,7 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request,
                              cntk_reader_user_deserializer* made, cntk_reader_failure* failure) {
   return guarded(failure, [&] {
     auto& own = *static_cast<ForeignModules*>(self);
+    end_callbacks_with_python();
     auto deserializer = std::make_unique<ForeignDeserializer>(*request, *made);
     own.transforms_.push_back(deserializer->transforms());
     deserializer.release();  // the engine owns it now, and frees it by the table's finalizer

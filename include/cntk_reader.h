@@ -2600,6 +2600,22 @@ cntk_reader_status cntk_reader_threads_set(size_t threads,
 cntk_reader_status cntk_reader_threads_get(size_t *threads, cntk_reader_error **error);
 
 /**
+ * Ends all callbacks, for a host that ends before its process does: an interpreter calls this before it tears itself down. No
+ * callback begins any more, and this waits, for ten seconds at most, until those that are running have returned. Calls that
+ * need a callback fail from then on with CNTK_READER_STATUS_STATE, and what callbacks would have released is left alone.
+ *
+ * When the process itself ends, the library does this by itself. It cannot be undone. May be called from any thread.
+ */
+void cntk_reader_callbacks_end(void);
+
+/**
+ * Keeps this thread for good, in a callback whose thread its host is ending: `pthread_exit` would unwind frames of this
+ * library, which cannot be. It sleeps until the process ends, and no call of the library waits for it. Never returns. Callbacks in
+ * C need not call it: the library does so itself. Those in C++ do, where they catch `abi::__forced_unwind`.
+ */
+void cntk_reader_thread_park(void);
+
+/**
  * Sends all further log lines of the process to a callback; a NULL callback restores standard error. Lines below a
  * reader's `traceLevel` go to neither.
  *
@@ -2615,7 +2631,8 @@ cntk_reader_status cntk_reader_log_set_callback(void *userdata,
 /**
  * Says why a callback fails. The message (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
  * the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
- * other than 0.
+ * other than 0. A callback that has set a message has failed even if it returns 0, so that a message can be set first, and
+ * replaced by one of 0 bytes in the end.
  */
 void cntk_reader_failure_set_message(cntk_reader_failure *failure,
                                      const char *message,

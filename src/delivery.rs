@@ -1,8 +1,8 @@
 //! One thread waits for what another one delivers, until its call is cancelled.
 
-use crate::Result;
 use crate::cancel::{self, Wake};
-use crate::sync::{Condvar, Mutex, spin};
+use crate::sync::{Condvar, Mutex, MutexGuard, spin};
+use crate::{Result, exit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,6 +63,22 @@ impl<T: Send + 'static> Inbox<T> {
 
     /// Waits for the next thing; `None` if none comes any more. A call that is cancelled leaves it for the next one.
     pub(crate) fn take(&self) -> Result<Option<T>> {
+        self.take_by(|changed, state| {
+            changed.wait(state);
+            true
+        })
+    }
+
+    /// [`take`](Inbox::take), from a thread that runs foreign code: `None` also once threads are lost in it.
+    pub(crate) fn take_of_foreign(&self) -> Result<Option<T>> {
+        self.take_by(|changed, state| {
+            changed.wait_for(state, exit::LOOK);
+            !exit::has_lost_threads()
+        })
+    }
+
+    /// `wait` returns whether to go on.
+    fn take_by(&self, wait: impl Fn(&Condvar, &mut MutexGuard<'_, State<T>>) -> bool) -> Result<Option<T>> {
         // What comes soon comes sooner than a thread that sleeps wakes up.
         spin(|| self.has_come());
         let waiting = cancel::waiting(&self.0);
@@ -73,7 +89,9 @@ impl<T: Send + 'static> Inbox<T> {
                 return Ok(state.thing.take());
             }
             waiting.check()?;
-            self.0.changed.wait(&mut state);
+            if !wait(&self.0.changed, &mut state) {
+                return Ok(state.thing.take());
+            }
         }
     }
 }

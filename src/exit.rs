@@ -14,6 +14,13 @@
 //! uses (Intel's OpenMP, which CNTK's modules load features with) keeps data for each thread that has called it, and its own
 //! threads wait for the next call; shut down in that state it crashed in 3 of 200 programs. It lets go when the thread ends.
 //!
+//! A runtime may end threads inside foreign code: up to version 3.13, Python calls `pthread_exit` in every thread that wants its
+//! lock while the interpreter ends. That unwinds the stack, and must not reach frames of Rust. So foreign code is called by
+//! [`foreign`], which stops the unwinding before its caller and [parks](park) the thread until the process ends. No thread waits
+//! for one that is parked.
+//!
+//! A host whose code must not be called any more before the process itself ends, as Python's, calls [`close`] by itself.
+//!
 //! What is inside is counted by atomics. The only lock is held across forks, so that a child never inherits it locked.
 
 use crate::fork::Process;
@@ -28,6 +35,12 @@ use std::time::{Duration, Instant};
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 /// The process ends: no thread enters any more.
 static CLOSED: AtomicBool = AtomicBool::new(false);
+/// The handler has waited in vain for some threads inside, and does not wait again.
+static HAS_STRAGGLERS: AtomicBool = AtomicBool::new(false);
+/// The thread that runs the handler: destructors that it runs afterwards may still be foreign code.
+static CLOSER: AtomicUsize = AtomicUsize::new(0);
+/// Threads that are parked for good.
+static PARKED: AtomicUsize = AtomicUsize::new(0);
 /// Pieces of work that foreign threads have done.
 static JOBS: AtomicU64 = AtomicU64::new(0);
 
@@ -54,6 +67,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// How often the handler looks whether all have left.
 const POLL: Duration = Duration::from_micros(50);
+
+/// How often a thread that waits for foreign code looks whether that is lost.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// This thread is inside as long as this exists.
 pub(crate) struct Inside {
@@ -125,12 +141,30 @@ pub(crate) fn count_job() {
     }
 }
 
-extern "C" fn close() {
+/// Whether the process ends, so that no thread enters any more.
+pub(crate) fn is_closed() -> bool {
+    CLOSED.load(Ordering::SeqCst)
+}
+
+/// Whether a thread will never leave, or has not left in time: whatever waits for foreign code gives up.
+pub(crate) fn has_lost_threads() -> bool {
+    PARKED.load(Ordering::SeqCst) > 0
+        || (HAS_STRAGGLERS.load(Ordering::SeqCst) && INSIDE.load(Ordering::SeqCst) > DEPTH.get())
+}
+
+/// Has no thread enter any more, and waits until those inside have left, for [`LONGEST_WAIT`] at most.
+pub(crate) extern "C" fn close() {
     CLOSED.store(true, Ordering::SeqCst);
+    CLOSER.store(this_thread(), Ordering::SeqCst);
     // The thread that ends the process may do so from inside.
     let own = DEPTH.get();
-    let deadline = Instant::now() + LONGEST_WAIT;
-    while INSIDE.load(Ordering::SeqCst) > own && Instant::now() < deadline {
+    let begin = Instant::now();
+    let deadline = if HAS_STRAGGLERS.load(Ordering::SeqCst) { begin } else { begin + LONGEST_WAIT };
+    while INSIDE.load(Ordering::SeqCst) > own {
+        if Instant::now() >= deadline {
+            HAS_STRAGGLERS.store(true, Ordering::SeqCst);
+            break;
+        }
         std::thread::sleep(POLL);
     }
     // Threads of a parent process do not exist here.
@@ -141,15 +175,103 @@ extern "C" fn close() {
     all.iter().for_each(|threads| threads.end(deadline));
 }
 
+fn this_thread() -> usize {
+    // SAFETY: the function has no conditions.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Calls foreign code. If its runtime ends the thread meanwhile, the caller's frames stay as they are: see [`park`]. Once the
+/// handler has waited for a thread in vain, only the thread that ends the process calls any.
+///
+/// `call` must do nothing but that call, and own nothing: the frames of this function and of `call` are unwound.
+#[inline]
+pub(crate) fn foreign<R: Copy>(call: impl FnOnce() -> R) -> R {
+    if HAS_STRAGGLERS.load(Ordering::Relaxed) && CLOSER.load(Ordering::Relaxed) != this_thread() {
+        park();
+    }
+    unwinding::stopped(call)
+}
+
+/// Ends this thread's part in all, without unwinding it: it sleeps until the process ends, and is not waited for.
+pub(crate) fn park() -> ! {
+    change(-(DEPTH.get() as isize));
+    PARKED.fetch_add(1, Ordering::SeqCst);
+    loop {
+        // SAFETY: it sleeps until a signal comes, which the process handles.
+        unsafe { libc::pause() };
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod unwinding {
+    use std::ffi::c_void;
+    use std::mem::MaybeUninit;
+    use std::ptr::null_mut;
+
+    /// `struct _pthread_cleanup_buffer` of glibc, and `struct __ptcb` of musl, which is smaller.
+    type Buffer = [*mut c_void; 4];
+
+    unsafe extern "C" {
+        fn _pthread_cleanup_push(
+            buffer: *mut Buffer,
+            routine: extern "C" fn(*mut c_void),
+            argument: *mut c_void,
+        );
+        fn _pthread_cleanup_pop(buffer: *mut Buffer, execute: i32);
+    }
+
+    extern "C" fn park(_: *mut c_void) {
+        super::park();
+    }
+
+    /// Calls `call`. If that ends the thread, the thread is parked once the frame of this function has been unwound, and before
+    /// that of its caller is.
+    ///
+    /// The C library runs the handler of a frame that was left before it looks at the next frame. So this must be a frame of
+    /// its own, and have nothing to drop.
+    #[inline(never)]
+    pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
+        let mut buffer = MaybeUninit::<Buffer>::uninit();
+        // SAFETY: the buffer has the size of the C library's, and stays where it is until it is taken off below. Between the two
+        // calls lies one of foreign code, which either returns or never comes back.
+        unsafe { _pthread_cleanup_push(buffer.as_mut_ptr(), park, null_mut()) };
+        let result = call();
+        // SAFETY: the buffer that was put on last.
+        unsafe { _pthread_cleanup_pop(buffer.as_mut_ptr(), 0) };
+        result
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod unwinding {
+    /// Calls `call`: threads that end here unwind nothing.
+    pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
+        call()
+    }
+}
+
 /// Waits for a thread to end, until `deadline` at most.
 pub(crate) fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant) {
-    while !sync::is_finished(&thread) && Instant::now() < deadline {
+    let is_waiting = || Instant::now() < deadline && PARKED.load(Ordering::SeqCst) == 0;
+    while !sync::is_finished(&thread) && is_waiting() {
         std::thread::sleep(POLL);
     }
     if sync::is_finished(&thread) {
         // What is left are the destructors of its thread-local data. Loading threads catch all panics.
         let _ = thread.join();
     }
+}
+
+/// Waits for a thread that runs foreign code to end, unless threads are lost.
+pub(crate) fn join(thread: sync::thread::JoinHandle<()>) {
+    while !sync::is_finished(&thread) {
+        if has_lost_threads() {
+            return std::mem::forget(thread);
+        }
+        std::thread::sleep(POLL);
+    }
+    // Loading threads catch all panics.
+    let _ = thread.join();
 }
 
 /// For [`crate::fork`]: takes the lock, so that no other thread holds it while the process forks.
@@ -166,6 +288,7 @@ pub(crate) fn unlock_after_fork() {
 /// For [`crate::fork`]: of all threads only this one is in the child.
 pub(crate) fn after_fork_in_child() {
     INSIDE.store(DEPTH.get(), Ordering::SeqCst);
+    PARKED.store(0, Ordering::SeqCst);
 }
 
 #[cfg(test)]

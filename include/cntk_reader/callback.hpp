@@ -11,6 +11,18 @@
 #include <exception>
 #include <string>
 
+#if defined(__GLIBCXX__)
+#include <cxxabi.h>
+// `pthread_exit` unwinds the stack by an exception that handlers must throw on, which the library's frames do not
+// allow. So a thread that ends inside a callback is kept until the process ends.
+#define CNTK_READER_CATCH_THREAD_END \
+  catch (abi::__forced_unwind&) {    \
+    cntk_reader_thread_park();       \
+  }
+#else
+#define CNTK_READER_CATCH_THREAD_END
+#endif
+
 namespace cntk {
 namespace reader {
 namespace detail {
@@ -33,7 +45,9 @@ std::int32_t RunCallback(cntk_reader_failure* failure, const char* who, Body&& b
   try {
     body();
     return 0;
-  } catch (const std::exception& error) {
+  }
+  CNTK_READER_CATCH_THREAD_END
+  catch (const std::exception& error) {
     fail(error.what());
   } catch (...) {
     try {
@@ -50,7 +64,9 @@ template <typename Body>
 void RunQuietly(Body&& body) noexcept {
   try {
     body();
-  } catch (...) {
+  }
+  CNTK_READER_CATCH_THREAD_END
+  catch (...) {
     // The thread is one of the library, which has no use for the exception.
   }
 }

@@ -55,10 +55,12 @@ inline void Convert(cntk_reader_direction direction, const std::string& input, c
       auto* own = static_cast<State*>(userdata);
       try {
         return own->progress(bytes, total, sequences) ? 0 : 1;
-      } catch (...) {
-        own->thrown = std::current_exception();
-        return 1;
       }
+      CNTK_READER_CATCH_THREAD_END
+      catch (...) {
+        own->thrown = std::current_exception();
+      }
+      return 1;
     });
   }
   try {

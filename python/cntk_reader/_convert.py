@@ -38,11 +38,12 @@ def convert(
     raised: list[BaseException] = []
 
     def report(_: Any, done: int, total: int, sequences: int) -> int:
+        status = 1
         try:
-            return int(progress is not None and progress(done, total, sequences) is False)
+            status = int(progress is not None and progress(done, total, sequences) is False)
         except BaseException as exception:  # Comes out of the call below: C has no exceptions.
             raised.append(exception)
-            return 1
+        return status
 
     conversion = lib.Conversion(
         direction=direction,

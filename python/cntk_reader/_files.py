@@ -14,7 +14,7 @@ from ctypes import c_void_p
 from typing import Any
 
 from . import _library as lib
-from ._callbacks import callback, report
+from ._callbacks import FAILED, report, run, run_quietly
 from ._convert import Path, Progress, convert
 from ._explain import explained, whole
 from ._rules import FUNCTION, PATH, TEXT, Maybe, Whole, Within
@@ -22,7 +22,7 @@ from ._types import FsspecLike
 
 _mount = lib.checked("file_system_mount")
 
-_OK, _FAILED, _AGAIN = 0, 1, 2
+_AGAIN = 2
 _TO_ZSTD = 11
 _PASSING = (errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT)
 
@@ -119,17 +119,15 @@ class _Bridge:
         )
 
     def _guarded(self, what: str, failure: c_void_p, work: Callable[[], None]) -> int:
-        with callback():
-            try:
-                work()
-                return _OK
-            # No exception of any kind may unwind the library's thread.
-            except BaseException as error:
-                report(failure, what, self._user, error)
-                return _AGAIN if self._user.may_pass(error) else _FAILED
+        def failed(error: BaseException) -> int:
+            report(failure, what, self._user, error)
+            return _AGAIN if self._user.may_pass(error) else FAILED
+
+        return run(failure, work, failed)
 
     def _open(self, _: Any, path: int, length: int, place: Any, failure: c_void_p) -> int:
         def work() -> None:
+            place[0] = None
             file = self._user.open(ctypes.string_at(path, length).decode())
             number = next(self._numbers)
             self._files[number] = file
@@ -139,12 +137,14 @@ class _Bridge:
 
     def _size(self, _: Any, file: int, place: Any, failure: c_void_p) -> int:
         def work() -> None:
+            place[0] = 0
             place[0] = whole("The size of a file", self._files[file].size())
 
         return self._guarded("size", failure, work)
 
     def _read(self, _: Any, file: int, offset: int, buffer: int, capacity: int, count: Any, failure: c_void_p) -> int:
         def work() -> None:
+            count[0] = 0
             data = self._files[file].read_at(offset, capacity)
             if len(data) > capacity:
                 raise ValueError(f"read_at gives {len(data)} bytes, but at most {capacity} were wanted.")
@@ -155,6 +155,7 @@ class _Bridge:
 
     def _identity(self, _: Any, file: int, place: int, capacity: int, length: Any, failure: c_void_p) -> int:
         def work() -> None:
+            length[0] = 0
             identity = bytes(self._files[file].identity())
             if len(identity) > capacity:
                 identity = hashlib.sha256(identity).digest()
@@ -164,10 +165,12 @@ class _Bridge:
         return self._guarded("identity", failure, work)
 
     def _close(self, _: Any, number: int) -> None:
-        with callback():
+        def work() -> None:
             file = self._files.pop(number, None)
             if file is not None:
                 file.close()
+
+        run_quietly(work)
 
 
 _numbers = itertools.count(1)

@@ -35,7 +35,8 @@ class Canceller:
     def __init__(self) -> None:
         self.handle = c_void_p()
         _create(byref(self.handle))
-        weakref.finalize(self, lib.canceller_free, self.handle)
+        # Calls of other threads may still use it when the interpreter ends.
+        weakref.finalize(self, lib.canceller_free, self.handle).atexit = False
 
     def cancel(self) -> bool:
         """Ends the call in progress. False if there is none."""

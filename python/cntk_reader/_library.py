@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
+import threading
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -536,6 +537,7 @@ _PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "error_free": (None, [_HANDLE]),
     "failure_set_message": (None, [c_void_p, c_char_p, c_size_t]),
     "version_get_text": (c_char_p, []),
+    "callbacks_end": (None, []),
 }
 
 
@@ -561,6 +563,8 @@ minibatch_release = _function("minibatch_release")
 buffer_free = _function("buffer_free")
 fail = _function("failure_set_message", quick=True)
 version_text = _function("version_get_text")
+#: Has callbacks end: see `cntk_reader_callbacks_end`.
+end_callbacks = _function("callbacks_end")
 _error_describe = _function("error_describe", quick=True)
 _error_text = _function("error_get_text", quick=True)
 _error_free = _function("error_free", quick=True)
@@ -591,6 +595,22 @@ def take_error(error: c_void_p) -> ReaderError:
         _error_free(error)
 
 
+#: The interpreter ends.
+_is_ending = False
+
+
+def end_calls() -> None:
+    """The interpreter ends: from now on threads other than the main one leave when they call the library."""
+    global _is_ending
+    _is_ending = True
+
+
+def leave_if_ending() -> None:
+    """Ends this thread, without a message, if the interpreter ends. It would do so itself a moment later."""
+    if _is_ending and threading.current_thread() is not threading.main_thread():
+        raise SystemExit("The interpreter ends.")
+
+
 def checked(name: str, quick: bool = False) -> Callable[..., None]:
     """A function of the library that raises instead of returning a status."""
     function = _function(name, quick)
@@ -598,7 +618,9 @@ def checked(name: str, quick: bool = False) -> Callable[..., None]:
     def call(*arguments: Any) -> None:
         error = c_void_p()
         if function(*arguments, byref(error)) != 0:
-            raise take_error(error)
+            exception = take_error(error)
+            leave_if_ending()
+            raise exception
 
     call.__name__ = name
     return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -13,6 +14,7 @@ import numpy as np
 
 from . import _library as lib
 from ._callbacks import inside_callback
+from ._end import free_at_end
 from ._explain import explained
 from ._figures import Member, Memory, Progress, Sizes, known
 from ._interrupt import Canceller
@@ -40,8 +42,10 @@ def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
         bridges.clear()
 
     if inside_callback():
-        # The collector ran here, on a thread that the destruction waits for.
-        threading.Thread(target=work).start()
+        # The collector ran here, on a thread that the destruction waits for. A thread cannot be started any more when the
+        # interpreter ends: then nothing is freed.
+        with contextlib.suppress(RuntimeError):
+            threading.Thread(target=work).start()
     else:
         work()
 
@@ -55,6 +59,7 @@ class _Exclusive:
         self.source = source
 
     def __enter__(self) -> None:
+        lib.leave_if_ending()
         if not self.source._lock.acquire(blocking=False):
             raise lib.state_error(
                 "The source is in use, by another thread or by the call that this callback came from."
@@ -76,8 +81,10 @@ class OpenReader:
         self._handle, self._bridges = recipe.open(self._canceller)
         self._process = os.getpid()
         self._lock = threading.Lock()
-        # Also called when the interpreter ends, while the library's threads can still call users' code.
         self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges))
+        # Other threads may be inside when the interpreter ends.
+        self._finalizer.atexit = False
+        free_at_end(self)
         #: The streams, by name and as attributes.
         self.streams = Streams()
         self._describe_streams()

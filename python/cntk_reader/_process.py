@@ -11,6 +11,7 @@ from ctypes import byref, c_size_t
 from typing import Any
 
 from . import _library as lib
+from ._callbacks import run_quietly
 from ._explain import explained
 from ._rules import FUNCTION, Maybe, Whole
 
@@ -54,7 +55,7 @@ def set_log_callback(callback: Callable[[int, str], None] | None) -> None:
         return
 
     def receive(_: Any, level: int, line: bytes, length: int) -> None:
-        callback(level, line.decode("utf-8", "replace"))
+        run_quietly(lambda: callback(level, line.decode("utf-8", "replace")))
 
     number = next(_numbers)
     made = lib.LogCallback(receive)

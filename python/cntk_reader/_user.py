@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Union, cast
 import numpy as np
 
 from . import _library as lib
-from ._callbacks import Failures, callback
+from ._callbacks import Failures, run_quietly
 from ._configuration import AnyTransform
 from ._explain import Text, explained, unknown, whole
 from ._keys import checked
@@ -315,6 +315,10 @@ class _ChunkMemory:
         part.array_count = len(table)
 
 
+def _drop(held: dict[int, _ChunkMemory], handle: int) -> None:
+    held.pop(handle, None)
+
+
 class Bridge:
     """A user's deserializer as the library's table of callbacks. It has to live until the reader is freed."""
 
@@ -368,24 +372,26 @@ class Bridge:
 
     def _load(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
         def load() -> None:
+            data = place.contents
+            data.handle, data.streams, data.stream_count = None, None, 0
             memory = _ChunkMemory(self._user.get_chunk(chunk), self._streams)
             handle = next(self._numbers)
-            self._held[handle] = memory
-            data = place.contents
             data.handle = handle
             data.streams = ctypes.addressof(memory.streams)
             data.stream_count = len(memory.streams)
+            self._held[handle] = memory
 
         return self._failures.guard(f"get_chunk({chunk})", failure, load, chunk)
 
     def _release(self, _: Any, handle: int) -> None:
-        with callback():
-            self._held.pop(handle, None)
+        run_quietly(lambda: _drop(self._held, handle))
 
     def _list(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
         def describe() -> None:
-            listed = self._user.get_sequences(chunk)  # type: ignore[attr-defined]
             sequences = place.contents
+            sequences.count = 0
+            sequences.lengths = sequences.keys = sequences.key_texts = sequences.sample_indices = None
+            listed = self._user.get_sequences(chunk)  # type: ignore[attr-defined]
             sequences.count = whole("The number of sequences", listed.count)
             kept: list[Any] = []
             if listed.lengths is not None:

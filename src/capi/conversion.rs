@@ -8,7 +8,7 @@ use super::text::{self, NUL_TERMINATED};
 use crate::convert::speech::{self, SpeechConversion};
 use crate::convert::{self, CompressOptions, Listener, Progress, TextToBinary};
 use crate::stream::ElementType;
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
@@ -181,8 +181,10 @@ impl cntk_reader_conversion {
 
     fn report(&self, Progress { bytes, total, sequences }: Progress) -> ControlFlow<()> {
         let Some(callback) = self.progress else { return ControlFlow::Continue(()) };
+        // Once the process ends, the host's code may be gone.
+        let Some(_inside) = exit::enter() else { return ControlFlow::Break(()) };
         // SAFETY: the caller gave this function for this userdata, for the time of the call that this runs in.
-        match unsafe { callback(self.userdata, bytes, total, sequences) } {
+        match exit::foreign(|| unsafe { callback(self.userdata, bytes, total, sequences) }) {
             0 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         }

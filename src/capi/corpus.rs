@@ -2,6 +2,7 @@
 
 use super::sized::Sized;
 use crate::corpus::Corpus;
+use crate::exit;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
@@ -65,7 +66,9 @@ impl Userdata {
     fn number(&self, key: &[u8]) -> Option<u64> {
         let mut number = 0;
         // SAFETY: the caller gave this function for this userdata; `key` and `number` are borrowed until it returns.
-        let status = unsafe { (self.number)(self.pointer, key.as_ptr().cast(), key.len(), &raw mut number) };
+        let status = exit::foreign(|| unsafe {
+            (self.number)(self.pointer, key.as_ptr().cast(), key.len(), &raw mut number)
+        });
         (status == 0).then_some(number)
     }
 }

@@ -18,10 +18,12 @@ pub struct cntk_reader_failure {
 }
 
 impl cntk_reader_failure {
-    /// The error of a callback that returned `status`.
+    /// The error of a callback that returned `status`. One that has said why it fails has failed: a foreign runtime may have given
+    /// up the callback before it returned a status.
     #[inline]
     pub(super) fn check(self, callback: &str, status: i32) -> Result<()> {
-        if status == 0 { Ok(()) } else { Err(self.error(callback, status)) }
+        let has_succeeded = status == 0 && self.message.is_empty() && self.cause.is_none();
+        if has_succeeded { Ok(()) } else { Err(self.error(callback, status)) }
     }
 
     #[cold]
@@ -41,7 +43,8 @@ impl cntk_reader_failure {
 
 /// Says why a callback fails. The message (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
 /// the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
-/// other than 0.
+/// other than 0. A callback that has set a message has failed even if it returns 0, so that a message can be set first, and
+/// replaced by one of 0 bytes in the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_failure_set_message(
     failure: *mut cntk_reader_failure,

@@ -8,7 +8,7 @@ use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use super::text;
 use crate::file::mounted::{self, FileSystem, RemoteFile};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 use std::ffi::{c_char, c_void};
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -163,7 +163,7 @@ impl FileSystem for System {
             let (path, length) = (path.as_ptr().cast(), path.len());
             // SAFETY: the table's own callback with its own userdata; the other pointers lead to the path, and to variables of
             // this function.
-            Some(unsafe { open(userdata.pointer(), path, length, &raw mut file, failure) })
+            Some(exit::foreign(|| unsafe { open(userdata.pointer(), path, length, &raw mut file, failure) }))
         })?;
         Ok(Box::new(Opened { table: Arc::clone(&self.0), file }))
     }
@@ -175,7 +175,7 @@ impl RemoteFile for Opened {
         checked("get_size", |failure| {
             let get = self.table.callbacks.get_size?;
             // SAFETY: the table's own callback with its own userdata and a file that it has opened.
-            Some(unsafe { get(self.userdata(), self.file, &raw mut size, failure) })
+            Some(exit::foreign(|| unsafe { get(self.userdata(), self.file, &raw mut size, failure) }))
         })?;
         Ok(size)
     }
@@ -186,9 +186,9 @@ impl RemoteFile for Opened {
             let read = self.table.callbacks.read_at?;
             let (target, capacity) = (buffer.as_mut_ptr().cast(), buffer.len());
             // SAFETY: as in `size`; the callback may write the buffer, which has `capacity` bytes.
-            Some(unsafe {
+            Some(exit::foreign(|| unsafe {
                 read(self.userdata(), self.file, offset, target, capacity, &raw mut count, failure)
-            })
+            }))
         })?;
         Ok(count)
     }
@@ -202,7 +202,9 @@ impl RemoteFile for Opened {
             let get = self.table.callbacks.get_identity?;
             let target = identity.as_mut_ptr().cast();
             // SAFETY: as in `size`; the callback may write the array, which has `IDENTITY` bytes.
-            Some(unsafe { get(self.userdata(), self.file, target, IDENTITY, &raw mut length, failure) })
+            Some(exit::foreign(|| unsafe {
+                get(self.userdata(), self.file, target, IDENTITY, &raw mut length, failure)
+            }))
         })?;
         match identity.get(..length) {
             Some(identity) => Ok(identity.to_vec()),
@@ -224,7 +226,7 @@ impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(close) = self.table.callbacks.close_file {
             // SAFETY: the table's own callback with its own userdata, once for a file that it has opened.
-            unsafe { close(self.userdata(), self.file) };
+            exit::foreign(|| unsafe { close(self.userdata(), self.file) });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a user hands over for the library to keep, and how the library gives it back.
 
+use crate::exit;
 use std::ffi::c_void;
 
 /// Called once with the userdata that it was registered with, when the library will not use that userdata again.
@@ -33,7 +34,7 @@ impl Drop for Userdata {
     fn drop(&mut self) {
         if let Some(finalizer) = self.finalizer {
             // SAFETY: the user registered this function for this pointer; dropping is its only call.
-            unsafe { finalizer(self.pointer) };
+            exit::foreign(|| unsafe { finalizer(self.pointer) });
         }
     }
 }

@@ -5,6 +5,7 @@ use super::error::cntk_reader_error;
 use super::finalizer::{Userdata, cntk_reader_finalizer};
 use super::status::cntk_reader_status;
 use super::text::nul_terminated;
+use crate::exit;
 use crate::log::{Level, set_sink};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
@@ -47,9 +48,13 @@ impl Callback {
             Level::Info => cntk_reader_log_level::CNTK_READER_LOG_LEVEL_INFO,
         };
         let line = nul_terminated(line);
+        // The host's code may be gone.
+        let Some(_inside) = exit::enter() else { return };
         // SAFETY: the caller registered this function for this userdata, which is not given back before `self` is dropped;
         // `line` is NUL-terminated, has this length, and lives until the function returns.
-        unsafe { (self.call)(self.userdata.pointer(), level, line.as_ptr(), line.as_bytes().len()) };
+        exit::foreign(|| unsafe {
+            (self.call)(self.userdata.pointer(), level, line.as_ptr(), line.as_bytes().len());
+        });
     }
 }
 

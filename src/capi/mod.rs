@@ -52,6 +52,8 @@ pub mod conversion;
 
 pub mod threads;
 
+pub mod process;
+
 pub mod log;
 
 pub mod finalizer;

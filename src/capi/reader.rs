@@ -8,6 +8,7 @@ use super::status::cntk_reader_status;
 use super::stream::cntk_reader_stream_info;
 use super::text::nul_terminated;
 use crate::config::options::ReaderSettings;
+use crate::exit;
 use crate::fork::Process;
 use crate::reader::{Member, Others, Reader, Sizes};
 use crate::{Error, Result};
@@ -200,6 +201,10 @@ pub extern "C" fn cntk_reader_free(reader: Option<Box<cntk_reader>>) {
     guard_silently(|| match reader {
         Some(reader) if !reader.process.is_current() => {
             // Locks may be held by threads that do not exist here, and those threads cannot be joined.
+            Box::leak(reader);
+        }
+        Some(reader) if exit::has_lost_threads() => {
+            // A thread is in the reader, or in its callbacks, and will not leave before the process ends.
             Box::leak(reader);
         }
         reader => drop(reader),

@@ -5,11 +5,11 @@ use super::sized::Sized;
 use super::user_data::{cntk_reader_user_stream_data, list, optional, sequence_count, wrong};
 use super::user_deserializer::{Table, missing};
 use super::user_sequence::{Fetched, cntk_reader_user_sequence};
-use crate::Result;
 use crate::deserialize::custom::{Keys, SequenceSource, Sequences, StreamData, UserChunk};
 use crate::deserialize::fetch::FetchedData;
 use crate::memory::room;
 use crate::sequence::ChunkId;
+use crate::{Result, exit};
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
@@ -78,7 +78,7 @@ impl Drop for Held {
         if let Some(release) = self.table.callbacks.release_chunk {
             // SAFETY: the table's own callback with its own userdata; the handle is what load_chunk wrote, and `drop`, the
             // only place that releases it, runs once.
-            unsafe { release(self.table.callbacks.userdata, self.handle) };
+            exit::foreign(|| unsafe { release(self.table.callbacks.userdata, self.handle) });
         }
     }
 }
@@ -90,7 +90,8 @@ impl Table {
         let load = callbacks.load_chunk.ok_or_else(|| missing("load_chunk", "it loads the chunks"))?;
         let (mut loaded, mut failure) = (cntk_reader_user_chunk::default(), cntk_reader_failure::default());
         // SAFETY: the table's own callback with its own userdata; both outputs are variables of this function.
-        let status = unsafe { load(callbacks.userdata, chunk, &raw mut loaded, &raw mut failure) };
+        let status =
+            exit::foreign(|| unsafe { load(callbacks.userdata, chunk, &raw mut loaded, &raw mut failure) });
         failure.check(&format!("load_chunk of chunk {chunk}"), status)?;
         // From here on the chunk is released, whatever is wrong with it.
         let held = Held { table: Arc::clone(self), handle: loaded.handle };
@@ -190,8 +191,9 @@ impl SequenceSource for Source {
             (cntk_reader_user_sequence::default(), cntk_reader_failure::default());
         // SAFETY: the table's own callback with its own userdata, and a handle of its load_chunk that is released after
         // this, when `held` is dropped; both outputs are variables of this function.
-        let status =
-            unsafe { fetch(callbacks.userdata, self.held.handle, index, &raw mut fetched, &raw mut failure) };
+        let status = exit::foreign(|| unsafe {
+            fetch(callbacks.userdata, self.held.handle, index, &raw mut fetched, &raw mut failure)
+        });
         failure.check("fetch_sequence", status)?;
         let mut data = Fetched::of(table, used);
         data.take(fetched);

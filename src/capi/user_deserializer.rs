@@ -14,7 +14,7 @@ use crate::deserialize::ChunkInfo;
 use crate::deserialize::custom::{Registered, SequenceMatcher, Sequences, UserChunk, UserDeserializer};
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo};
 use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
@@ -207,7 +207,7 @@ impl Drop for Table {
         {
             // SAFETY: the table's own callback with its own userdata. Every chunk and sequence has a reference to this
             // table, so that all of them were released; `drop` runs once.
-            unsafe { finalizer(self.callbacks.userdata) };
+            exit::foreign(|| unsafe { finalizer(self.callbacks.userdata) });
         }
     }
 }
@@ -329,7 +329,9 @@ impl UserDeserializer for User {
         let (mut sequences, mut failure) =
             (cntk_reader_user_sequences::default(), cntk_reader_failure::default());
         // SAFETY: the table's own callback with its own userdata; both outputs are variables of this function.
-        let status = unsafe { list(callbacks.userdata, chunk, &raw mut sequences, &raw mut failure) };
+        let status = exit::foreign(|| unsafe {
+            list(callbacks.userdata, chunk, &raw mut sequences, &raw mut failure)
+        });
         failure.check(&format!("list_sequences of chunk {chunk}"), status)?;
         // SAFETY: the header demands that what the callback wrote is valid until the next callback, and none is called
         // before the lists are copied.
@@ -366,9 +368,9 @@ impl SequenceMatcher for User {
         };
         let (mut sequence, mut found, mut failure) = (of, 0, cntk_reader_failure::default());
         // SAFETY: the table's own callback with its own userdata; the other pointers lead to variables of this function.
-        let status = unsafe {
+        let status = exit::foreign(|| unsafe {
             find(callbacks.userdata, &raw const of, &raw mut sequence, &raw mut found, &raw mut failure)
-        };
+        });
         failure.check("find_sequence", status)?;
         let id = SequenceId { chunk: sequence.chunk, index: sequence.index };
         Ok((found != 0).then_some((id, sequence.samples)))

@@ -5,8 +5,8 @@ use super::keys::cntk_reader_keys;
 use super::section::cntk_reader_section;
 use super::sized;
 use super::user_deserializer::{NO_TABLE, Table, User, cntk_reader_user_deserializer};
-use crate::Result;
 use crate::deserialize::custom::{Factory, Request, UserDeserializer};
+use crate::{Result, exit};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::sync::Arc;
@@ -85,7 +85,9 @@ impl Factory for Maker {
         let (mut made, mut failure) = (NO_TABLE, cntk_reader_failure::default());
         // SAFETY: the callback with the userdata that it was given with, on the thread and during the call that it was
         // given to, since a `Maker` is not sent anywhere; the other pointers lead to variables of this function.
-        let status = unsafe { (self.make)(self.userdata, &raw const asked, &raw mut made, &raw mut failure) };
+        let status = exit::foreign(|| unsafe {
+            (self.make)(self.userdata, &raw const asked, &raw mut made, &raw mut failure)
+        });
         failure.check("make", status)?;
         // SAFETY: `made` is a variable of this function with its size set; the header demands that what the callback
         // wrote fits together and lives until this call returns.

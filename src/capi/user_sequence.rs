@@ -3,12 +3,12 @@
 use super::failure::cntk_reader_failure;
 use super::user_data::{list, wrong};
 use super::user_deserializer::{Table, missing};
-use crate::Result;
 use crate::deserialize::Loaded;
 use crate::deserialize::fetch::FetchedData;
 use crate::memory::room;
 use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage};
+use crate::{Result, exit};
 use std::any::Any;
 use std::ffi::c_void;
 use std::mem::size_of;
@@ -153,9 +153,9 @@ impl FetchedData for Fetched {
         let mut failure = cntk_reader_failure::default();
         // SAFETY: the table's own callback with its own userdata, and a handle of its fetch_sequence that was not released
         // yet: `is_held` is true from `take` to `release`. `streams` has one element for each stream.
-        let status = unsafe {
+        let status = exit::foreign(|| unsafe {
             prepare(callbacks.userdata, self.handle, position, self.streams.as_mut_ptr(), &raw mut failure)
-        };
+        });
         failure.check("prepare_sequence", status)?;
         for ((stream, offsets), &(storage, element)) in self.streams.iter().zip(&mut self.offsets).zip(kinds)
         {
@@ -209,10 +209,12 @@ impl FetchedData for Fetched {
         self.is_prepared = false;
         if std::mem::take(&mut self.is_held)
             && let Some(release) = self.table.callbacks.release_sequence
+            // The process ends: what the user would do with it may be gone.
+            && !exit::is_closed()
         {
             // SAFETY: the table's own callback with its own userdata; the handle is one of fetch_sequence, and `is_held`,
             // which was true and is false now, makes this its only release.
-            unsafe { release(self.table.callbacks.userdata, self.handle) };
+            exit::foreign(|| unsafe { release(self.table.callbacks.userdata, self.handle) });
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::lock::{Mutex, MutexGuard};
 use crate::memory::room;
 use crate::stream::ElementType;
 use crate::transform::user::{self, UserTransform};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
@@ -189,7 +189,7 @@ impl Drop for Table {
         {
             // SAFETY: the table's own callback with its own userdata; `drop` runs once, and no callback is running then,
             // because each has a reference to this table.
-            unsafe { finalizer(self.callbacks.userdata) };
+            exit::foreign(|| unsafe { finalizer(self.callbacks.userdata) });
         }
     }
 }
@@ -291,9 +291,9 @@ impl UserTransform for User {
         let status = {
             let _turn = self.0.turn();
             // SAFETY: the table's own callback with its own userdata; the other pointers lead to variables of this function.
-            unsafe {
+            exit::foreign(|| unsafe {
                 describe(self.0.callbacks.userdata, &raw const image, &raw mut result, &raw mut failure)
-            }
+            })
         };
         failure.check("describe_image", status)?;
         result.try_into()
@@ -328,15 +328,18 @@ impl UserTransform for User {
             // SAFETY: the table's own callback with its own userdata. `values` are the image's, as many as `from` says, which
             // `check_image` has seen to where they come from users' code, and the engine elsewhere; `place` has room for as
             // many as `to` says, by `take`. Both live on, and nothing else uses them, until the callback returns.
-            unsafe {
+            exit::foreign(|| unsafe {
                 match (table.callbacks.transform_drawn_image, table.callbacks.transform_image) {
                     (Some(transform), _) => {
-                        transform(userdata, from, values, to, place, random, &raw const draw, failed)
+                        Some(transform(userdata, from, values, to, place, random, &raw const draw, failed))
                     }
-                    (None, Some(transform)) => transform(userdata, from, values, to, place, random, failed),
-                    (None, None) => return Err(Error::internal("A table of callbacks was not checked.")),
+                    (None, Some(transform)) => {
+                        Some(transform(userdata, from, values, to, place, random, failed))
+                    }
+                    (None, None) => None,
                 }
-            }
+            })
+            .ok_or_else(|| Error::internal("A table of callbacks was not checked."))?
         };
         let outcome = failure.check("transform_image", status);
         match outcome {

@@ -120,7 +120,7 @@ impl Loader {
             false => std::mem::forget(work),
         });
         // A call that is cancelled does not wait for the user's code, whose result is dropped on the thread that makes it.
-        exit::outside(|| result.take())?
+        exit::outside(|| result.take_of_foreign())?
             .ok_or_else(|| Error::state("The process ends, so nothing is loaded any more."))
     }
 
@@ -132,8 +132,8 @@ impl Loader {
         }
         exit::outside(|| {
             let mut queue = self.shared.queue.lock();
-            while queue.running > 0 || !queue.jobs.is_empty() {
-                self.shared.changed.wait(&mut queue);
+            while (queue.running > 0 || !queue.jobs.is_empty()) && !exit::has_lost_threads() {
+                self.shared.changed.wait_for(&mut queue, exit::LOOK);
             }
         });
     }
@@ -195,8 +195,7 @@ impl Drop for Loader {
             return;
         }
         for thread in self.shared.close() {
-            // Panics were caught.
-            let _ = thread.join();
+            exit::join(thread);
         }
     }
 }

@@ -89,7 +89,7 @@ impl<T: Send + 'static> HandoffThread<T> {
 
     /// Takes back what was given away. Waits for it; a call that is cancelled leaves it with the thread.
     pub(super) fn take(&self) -> Result<T> {
-        self.results.take()?.ok_or_else(gone)
+        self.results.take_of_foreign()?.ok_or_else(gone)
     }
 }
 

@@ -52,7 +52,10 @@ impl Load {
                     return found;
                 }
                 waiting.check()?;
-                self.done.wait(&mut outcome);
+                if exit::has_lost_threads() {
+                    return Err(Error::state("The process ends, so nothing is loaded any more."));
+                }
+                self.done.wait_for(&mut outcome, exit::LOOK);
             }
         })
     }
@@ -164,11 +167,11 @@ impl Loads {
     fn finish(&self) {
         exit::outside(|| {
             // A thread of the pool has to do the pool's work itself, or it might wait for it in vain.
-            while !self.session.is_idle() {
+            while !self.session.is_idle() && !exit::has_lost_threads() {
                 if !self.pool.help() {
                     let mut state = self.session.state.lock();
-                    while state.running > 0 {
-                        self.session.idle.wait(&mut state);
+                    while state.running > 0 && !exit::has_lost_threads() {
+                        self.session.idle.wait_for(&mut state, exit::LOOK);
                     }
                 }
             }

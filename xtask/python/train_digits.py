@@ -27,7 +27,6 @@ def main(folder, epochs, path):
     loss, errors = cntk.cross_entropy_with_softmax(model, labels), cntk.classification_error(model, labels)
     training.train(model, loss, errors, {pixels: source.streams.features, labels: source.streams.labels}, source, 64, EPOCH,
                    int(epochs), os.path.join(folder, 'digits'))
-    training.finish()
 
 
 if __name__ == '__main__':

@@ -32,7 +32,6 @@ def main(folder, epochs, truncation=0):
     loss, errors = cntk.cross_entropy_with_softmax(model, tags), cntk.classification_error(model, tags)
     training.train(model, loss, errors, {words: source.streams.w, tags: source.streams.t}, source, 60, EPOCH, epochs,
                    os.path.join(folder, 'tagger'))
-    training.finish()
 
 
 if __name__ == '__main__':

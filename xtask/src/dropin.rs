@@ -184,6 +184,7 @@ const COMPOSITE: Module = Module {
     sources: &["composite"],
     exchange: &[
         "foreign",
+        "interpreter",
         "transforms",
         "plugin",
         "corpus",

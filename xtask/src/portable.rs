@@ -158,6 +158,7 @@ fn home<'a>(symbol: &str, library: &'a str) -> &'a str {
     match symbol {
         _ if library != "libc.so.6" => library,
         "dladdr" | "dlclose" | "dlerror" | "dlopen" | "dlsym" => "libdl.so.2",
+        "_pthread_cleanup_pop" | "_pthread_cleanup_push" => "libpthread.so.0",
         _ if symbol.starts_with("pthread_") && !THREADS_IN_LIBC.contains(&symbol) => "libpthread.so.0",
         _ => library,
     }

@@ -80,9 +80,18 @@ impl Side {
             let before = outputs.len();
             let end = output.end;
             self.check_modules(&output.lines)?;
-            for (name, lines, complete) in split(output.lines) {
+            let is_last = output.lines.last().is_some_and(|line| line.starts_with(LAST));
+            let cases = split(output.lines);
+            let last = cases.last().map(|(name, ..)| name.clone()).filter(|_| is_last);
+            for (name, lines, complete) in cases {
                 let end = if complete { End::Done } else { end };
                 outputs.insert(name, Output { lines, end, messages: String::new() });
+            }
+            // All cases are done, and the interpreter ends while their sources read. CNTK's own may crash there.
+            if !self.is_composed_by_cntk()
+                && let Some(case) = last.and_then(|name| outputs.get_mut(&name))
+            {
+                case.end = end;
             }
             if outputs.len() == before {
                 bail!("Python printed nothing ({end:?}):\n{}", self.messages("dump")?);
@@ -144,6 +153,9 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     std::os::unix::fs::symlink(from, to).with_context(|| format!("linking {}", to.display()))
 }
 
+/// The beginning of the last line that the scripts print.
+const LAST: &str = "{\"modules\"";
+
 /// The lines of each case, and whether it came to its end.
 fn split(lines: Vec<String>) -> Vec<(String, Vec<String>, bool)> {
     let mut cases: Vec<(String, Vec<String>, bool)> = Vec::new();
@@ -157,7 +169,7 @@ fn split(lines: Vec<String>) -> Vec<(String, Vec<String>, bool)> {
         } else if let Some(last) = cases.last_mut() {
             if name("end").is_some() {
                 last.2 = true;
-            } else if !line.starts_with("{\"modules\"") {
+            } else if !line.starts_with(LAST) {
                 last.1.push(line);
             }
         }

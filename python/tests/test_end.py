@@ -1,0 +1,326 @@
+"""Programs end in order by themselves, whatever their threads are doing; and callbacks fail in order, whatever is raised in them."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import cntk_reader
+import numpy as np
+from cntk_reader import (
+    CTFDeserializer,
+    FileSystem,
+    MinibatchSource,
+    ReaderError,
+    RemoteFile,
+    StreamDef,
+    StreamDefs,
+    StreamInformation,
+    UserDeserializer,
+    mount,
+    set_log_callback,
+    unmount,
+)
+
+#: Runs of each program. By hand, each was run 40 times.
+RUNS = int(os.environ.get("CNTK_READER_TEST_ENDS", "2"))
+
+COMMON = """
+import os, sys, threading, time
+import numpy as np
+from cntk_reader import *
+
+class Rows(UserDeserializer):
+    def __init__(self, delay=0): self.delay = delay
+    def stream_infos(self): return [StreamInformation("x", 0, "dense", np.float32, (3,))]
+    def num_chunks(self): return 50
+    def get_chunk(self, chunk):
+        time.sleep(self.delay)
+        return {"x": np.ones((100, 3), np.float32)}
+
+class Memory(FileSystem):
+    def open(self, path): return Opened()
+
+class Opened(RemoteFile):
+    data = b"|x 1 2 3\\n" * 50000
+    def size(self): return len(self.data)
+    def read_at(self, offset, count):
+        time.sleep(0.001)
+        return self.data[offset : offset + min(count, 20000)]
+
+class Negative(Transform):
+    def apply(self, image, random):
+        time.sleep(0.0002)
+        return 255 - image
+
+def source(kind):
+    if kind == "user": return MinibatchSource(Rows())
+    if kind == "slow": return MinibatchSource(Rows(0.05))
+    if kind == "image":
+        return MinibatchSource(ImageDeserializer("images.map", StreamDefs(x=StreamDef("image", transforms=[Negative()]),
+            y=StreamDef("label", shape=2))))
+    path = "a.ctf"
+    if kind == "remote":
+        mount("memory", Memory())
+        path = "memory://a"
+    return MinibatchSource(CTFDeserializer(path, StreamDefs(x=StreamDef(shape=3))))
+
+def read(kind, reading=None):
+    own = source(kind) if isinstance(kind, str) else kind
+    while True:
+        minibatch = own.next_minibatch(64)
+        for stream in minibatch.values():
+            stream.padded(); stream.as_sequences(); stream.packed()
+        if reading: reading.set()
+
+def start(kind):
+    reading = threading.Event()
+    threading.Thread(target=read, args=(kind, reading), daemon=True).start()
+    assert reading.wait(30)
+"""
+
+
+def image(path):
+    """A grayscale bitmap of 8 x 8 pixels."""
+    rows = bytes(64)
+    palette = b"".join(bytes([i, i, i, 0]) for i in range(256))
+    offset = 54 + len(palette)
+    header = b"BM" + (offset + 64).to_bytes(4, "little") + bytes(4) + offset.to_bytes(4, "little")
+    numbers = [40, 8, 8, 1 | 8 << 16, 0, 64, 0, 0, 256, 0]
+    path.write_bytes(header + b"".join(number.to_bytes(4, "little") for number in numbers) + palette + rows)
+
+
+class Ends(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        (cls.folder / "a.ctf").write_text("|x 1 2 3\n" * 20000)
+        image(cls.folder / "i.bmp")
+        (cls.folder / "images.map").write_text(f"{cls.folder / 'i.bmp'}\t0\n" * 2000)
+
+    def check(self, program, runs=RUNS):
+        path = str(Path(cntk_reader.__file__).parents[1])
+        for _ in range(runs):
+            done = subprocess.run(
+                [sys.executable, "-c", COMMON + program],
+                env={**os.environ, "PYTHONPATH": path},
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_daemon_threads_that_read(self):
+        for kind in ("a.ctf", "user", "slow", "image", "remote"):
+            with self.subTest(kind):
+                self.check(f"for _ in range(3): start({kind!r})")
+
+    def test_a_daemon_thread_that_reads_a_source_of_the_main_thread(self):
+        for kind in ("a.ctf", "slow", "remote"):
+            with self.subTest(kind):
+                self.check(f"own = source({kind!r}); start(own)")
+
+    def test_an_open_generator(self):
+        for kind in ("a.ctf", "slow", "image"):
+            with self.subTest(kind):
+                self.check(f"rest = source({kind!r}).minibatches(64); values = next(rest)['x'].array")
+
+    def test_chunks_that_are_loaded_ahead(self):
+        self.check("own = source('slow'); own.next_minibatch(64)")
+
+    def test_children_of_a_process_that_reads(self):
+        self.check(
+            "import multiprocessing\n"
+            "start('a.ctf')\n"
+            "child = multiprocessing.get_context('fork').Process(target=lambda: source('user').next_minibatch(9))\n"
+            "child.start(); child.join(); assert child.exitcode == 0, child.exitcode\n"
+            "fork = os.fork()\n"
+            "if fork == 0:\n"
+            "    own = source('slow'); own.next_minibatch(9); sys.exit(0)\n"
+            "assert os.waitpid(fork, 0)[1] == 0\n"
+        )
+
+    def test_a_callback_that_outlasts_the_program(self):
+        # The program ends while `get_chunk` still runs: its thread is ended when it comes back.
+        program = (
+            "class Stuck(Rows):\n"
+            "    def get_chunk(self, chunk):\n"
+            "        if chunk: entered.set(); time.sleep(11)\n"
+            "        return Rows.get_chunk(self, chunk)\n"
+            "entered = threading.Event()\n"
+            "own = MinibatchSource(Stuck(), randomize=False)\n"
+            "own.next_minibatch(64); assert entered.wait(30)\n"
+        )
+        self.check(program, runs=1)
+
+    def test_a_source_that_is_used_in_a_handler_of_the_end(self):
+        self.check(
+            "import atexit\n"
+            "own = source('slow'); own.next_minibatch(9)\n"
+            "atexit.register(lambda: os.write(1, b'%d' % own.next_minibatch(200)['x'].num_samples))\n"
+        )
+
+
+class Odd(BaseException):
+    """Exceptions with texts that are hard to make, or hard to pass on."""
+
+
+class NoText(Odd):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+class WrongText(Odd):
+    def __str__(self):
+        return 7
+
+
+class OddClass(Odd):
+    @property
+    def __class__(self):
+        raise ValueError("no class")
+
+
+class OddString(str):
+    def encode(self, *_):
+        raise ValueError("no bytes")
+
+    def __format__(self, _):
+        raise ValueError("no format")
+
+    def replace(self, *_):
+        raise ValueError("nothing to replace")
+
+
+class OddText(Odd):
+    def __str__(self):
+        return OddString("odd text")
+
+
+def recursion():
+    return recursion()
+
+
+ODD = {
+    "NoText": NoText(),
+    "WrongText": WrongText(),
+    "OddClass": OddClass(),
+    "odd text": OddText(),
+    "surrogates": Odd("surrogates \udc80 \ud800"),
+    "NULs": Odd("NULs \0 in the text"),
+    "huge": Odd("huge " * 10**6),
+    "SystemExit": SystemExit(3),
+    "KeyboardInterrupt": KeyboardInterrupt(),
+    "GeneratorExit": GeneratorExit(),
+    "MemoryError": MemoryError(),
+    "RecursionError": RecursionError(),
+    "StopIteration": StopIteration(),
+}
+
+
+class Fails(UserDeserializer):
+    def __init__(self, error, place):
+        self.error, self.place = error, place
+
+    def stream_infos(self):
+        return [StreamInformation("x", 0, "dense", np.float32, (1,))]
+
+    def num_chunks(self):
+        return 1
+
+    def get_chunk(self, chunk_id):
+        if self.place == "get_chunk":
+            raise self.error
+        return {"x": np.ones((3, 1), np.float32)}
+
+
+class FailingFile(RemoteFile):
+    def __init__(self, system):
+        self.system = system
+
+    def size(self):
+        self.system.fail("size")
+        return 9
+
+    def read_at(self, offset, count):
+        self.system.fail("read_at")
+        return b"|x 1\n|x 2"[offset : offset + count]
+
+    def identity(self):
+        self.system.fail("identity")
+        return b"1"
+
+
+class FailingFiles(FileSystem):
+    def __init__(self, error, place, judges=True):
+        self.error, self.place, self.judges = error, place, judges
+
+    def fail(self, place):
+        if self.place == place:
+            raise self.error
+
+    def open(self, path):
+        self.fail("open")
+        return FailingFile(self)
+
+    def may_pass(self, error):
+        if not self.judges:
+            raise error
+        return False
+
+
+class Callbacks(unittest.TestCase):
+    def test_every_exception_of_get_chunk_is_an_error(self):
+        for name, error in ODD.items():
+            with self.subTest(name), MinibatchSource(Fails(error, "get_chunk")) as source:
+                for _ in range(3):
+                    with self.assertRaises(ReaderError) as caught:
+                        source.next_minibatch(2)
+                    self.assertEqual(caught.exception.kind, "user")
+                    self.assertIs(caught.exception.__cause__, error)
+                    self.assertIn(type(error).__name__, str(caught.exception))
+                    self.assertLess(len(str(caught.exception)), 30_000)
+
+    def test_every_exception_of_a_file_system_is_an_error(self):
+        self.addCleanup(unmount, "failing")
+        for place in ("open", "size", "read_at", "identity"):
+            for name, error in ODD.items():
+                for judges in (True, False):
+                    with self.subTest(name, place=place, judges=judges):
+                        mount("failing", FailingFiles(error, place, judges))
+                        with self.assertRaises(ReaderError) as caught:
+                            MinibatchSource(CTFDeserializer("failing://a", StreamDefs(x=StreamDef(shape=1)))).next_minibatch(1)
+                        self.assertIn(type(error).__name__, str(caught.exception))
+
+    def test_recursion_without_end(self):
+        class Recursive(Fails):
+            def get_chunk(self, chunk_id):
+                return recursion()
+
+        with MinibatchSource(Recursive(None, None)) as source, self.assertRaises(ReaderError) as caught:
+            source.next_minibatch(2)
+        self.assertIsInstance(caught.exception.__cause__, RecursionError)
+
+    def test_a_log_callback_that_raises(self):
+        def fail(_level, _line):
+            raise NoText
+
+        unraisable, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        self.addCleanup(setattr, sys, "unraisablehook", unraisable)
+        set_log_callback(fail)
+        self.addCleanup(set_log_callback, None)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a.ctf"
+            path.write_text("|x 1 |unknown 2\n")
+            source = MinibatchSource(CTFDeserializer(str(path), StreamDefs(x=StreamDef(shape=1))), max_sweeps=1, trace_level=2)
+            self.assertEqual(source.next_minibatch(1)["x"].num_samples, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
