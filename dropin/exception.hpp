@@ -19,9 +19,9 @@ void log_where(const cntk_reader_error* error, const std::string& message) noexc
 // Throws the exception that keep_exception stored in this error, if there is one.
 void throw_kept(const cntk_reader_error* error);
 
-// Runs the body of a callback. Returns 0, or 1 with the exception in `failure` if the body throws. If the body ends
-// the thread, as Python does once the interpreter ends, the thread is kept until the process ends: the engine's
-// frames must not be unwound.
+// Runs the body of a callback. Returns 0, or 1 with the exception in `failure` if the body throws. If the
+// body ends the thread, as Python does once the interpreter ends, the thread is kept until the process ends:
+// the engine's frames must not be unwound.
 template <typename Body>
 int32_t guarded(cntk_reader_failure* failure, Body&& body) noexcept {
   try {

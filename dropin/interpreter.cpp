@@ -20,8 +20,8 @@ struct Method {
 };
 constexpr int kNoArguments = 0x0004;  // METH_NOARGS
 
-// The functions of Python's C interface that are needed. The modules are not bound to Python, which CNTK's program in C++
-// does not have.
+// The functions of Python's C interface that are needed. The modules are not bound to Python, which CNTK's
+// program in C++ does not have.
 struct Python {
   int (*is_initialized)() = nullptr;
   int (*ensure)() = nullptr;

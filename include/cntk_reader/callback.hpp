@@ -13,8 +13,8 @@
 
 #if defined(__GLIBCXX__)
 #include <cxxabi.h>
-// `pthread_exit` unwinds the stack by an exception that handlers must throw on, which the library's frames do not
-// allow. So a thread that ends inside a callback is kept until the process ends.
+// `pthread_exit` unwinds the stack by an exception that handlers must throw on, which the library's frames do
+// not allow. So a thread that ends inside a callback is kept until the process ends.
 #define CNTK_READER_CATCH_THREAD_END \
   catch (abi::__forced_unwind&) {    \
     cntk_reader_thread_park();       \
@@ -49,7 +49,8 @@ std::int32_t RunCallback(cntk_reader_failure* failure, const char* who, Body&& b
   CNTK_READER_CATCH_THREAD_END
   catch (const std::exception& error) {
     fail(error.what());
-  } catch (...) {
+  }
+  catch (...) {
     try {
       fail((std::string(who) + " has thrown something that is no std::exception.").c_str());
     } catch (...) {
