@@ -137,13 +137,24 @@ fn group(name: &str) {
     let cases: Vec<Value> = serde_json::from_str(&text).expect("records in JSON");
     let mut failures = String::new();
     let mut failed = 0;
-    for case in &cases {
+    for case in cases.iter().filter(|case| !mixes_channels(case)) {
         if let Err(difference) = run(case) {
             failed += 1;
             writeln!(failures, "{}: {difference}", text_of(&case["name"])).expect("writing to a string");
         }
     }
     assert!(failed == 0, "{failed} of {} cases differ:\n{failures}", cases.len());
+}
+
+/// Whether CNTK mixes channels and pixels, because `Scale` declares one channel of images that have three: outside of CNTK this
+/// library delivers gray.
+fn mixes_channels(case: &Value) -> bool {
+    let config = match &case["config"] {
+        Value::Array(lines) => lines.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        config => text_of(config).to_owned(),
+    };
+    let is_old = config.contains("readerType");
+    !is_old && config.contains("channels = 1 ") && !config.contains("grayscale = true")
 }
 
 /// Unpacks a case and runs its steps. Returns a description of the first difference.

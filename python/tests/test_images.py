@@ -1,5 +1,6 @@
 """Deserializers of images and transforms: their configurations, and minibatches with transforms of users' own."""
 
+import os
 import struct
 import tempfile
 import unittest
@@ -13,6 +14,7 @@ from cntk_reader import (
     ComposableUserDeserializer,
     Crop,
     CTFDeserializer,
+    Draw,
     ImageDeserializer,
     Intensity,
     Mean,
@@ -219,6 +221,54 @@ class Images(unittest.TestCase):
                     expected = pixels.transpose(0, 3, 1, 2) if transpose else pixels
                     np.testing.assert_array_equal(minibatch["x"].array.reshape(expected.shape), expected)
                     self.assertEqual(minibatch["y"].csr.indices.tolist(), [7, 6])
+
+
+class Follow(Transform):
+    """Notes what it is told, and changes nothing."""
+
+    def __init__(self, notes):
+        self.notes = notes
+
+    def apply_drawn(self, image, random, draw):
+        self.notes.append((random, draw))
+        return image
+
+
+class DrawTest(unittest.TestCase):
+    """Crops and flips, as users' transforms and a stream learn of them."""
+
+    def test_image_and_mask(self):
+        with tempfile.TemporaryDirectory() as folder:
+            picture = os.path.join(folder, "i.pgm")
+            with open(picture, "wb") as file:
+                file.write(b"P5 20 10 255\n" + bytes(column for _ in range(10) for column in range(20)))
+            for name, keys in (("image", range(12)), ("mask", reversed(range(12)))):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.writelines(f"{key}\t{picture}\t0\n" for key in keys)
+            crop, notes, masks = Crop("RandomSide", side_ratio=0.5), [], []
+            image = StreamDefs(
+                image=StreamDef("image", transforms=[crop, Color(brightness=0.1), Scale(5, 5, 1)]),
+                crops=StreamDef("draw"),
+            )
+            mask = StreamDefs(mask=StreamDef("image", transforms=[Follow(notes), crop, Follow(masks), Scale(5, 5, 1)]))
+            members = [
+                ImageDeserializer(os.path.join(folder, name), streams, grayscale=True, reproducible_transforms=True)
+                for name, streams in (("image", image), ("mask", mask))
+            ]
+            crops, values = [], []
+            with MinibatchSource(members, max_sweeps=1, randomize=False) as source:
+                for minibatch in source.minibatches(5):
+                    crops.extend(Draw(*numbers) for numbers in minibatch["crops"].data.reshape(-1, 7).tolist())
+                    values.extend(minibatch["mask"].data.reshape(-1, 5, 5))
+            self.assertEqual(len(crops), 12)
+            self.assertEqual({draw.is_mirrored for draw in crops}, {0.0, 1.0})
+            for draw, value in zip(crops, values):
+                first, last = (value[0, -1], value[0, 0]) if draw.is_mirrored else (value[0, 0], value[0, -1])
+                self.assertEqual((first, last), (draw.left, draw.left + draw.width - 1))
+                self.assertEqual(draw.place(draw.left, draw.top), (float(draw.is_mirrored), 0.0))
+            self.assertEqual(sorted(crops), sorted(Draw(*map(float, draw)) for _, draw in masks))
+            whole = Draw(0.0, 0.0, 20.0, 10.0, 0, 20, 10)
+            self.assertEqual([draw for _, draw in notes], [whole] * 12)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 use crate::golden::{self, Case};
 use crate::machine;
+use crate::oracle::compare_images as images;
 use crate::project::{Project, empty_folder};
 use crate::run::Run;
 use crate::steps::Tally;
@@ -17,7 +18,9 @@ pub fn check(project: &Project, every: usize, under: &[&str]) -> Result<Tally> {
     let scratch = project.target.join("xtask/replay");
     empty_folder(&scratch)?;
     let driver = project.target.join("drivers/replay");
-    let cases: Vec<Case> = golden::load(project)?.into_iter().step_by(every).collect();
+    let cases = golden::load(project)?.into_iter().step_by(every);
+    // The C++ header reads outside of CNTK.
+    let cases: Vec<Case> = cases.filter(|case| !images::mixes_channels(case)).collect();
     let threads = machine::cores();
     let work = |first: usize| -> Vec<String> {
         let cases = cases.iter().skip(first).step_by(threads);

@@ -440,7 +440,7 @@ fn keys_that_nothing_reads_are_reported() {
     let expected = [
         line("greyscale", "", "; did you mean 'grayscale'?"),
         line("x", ":input", ""),
-        line("cropRatio", ":input:features:transforms[0]", "; did you mean 'areaRatio'?"),
+        line("cropRatio", ":input:features:transforms[0]", "; did you mean 'sideRatio'?"),
     ];
     assert_eq!(section.log().unread(section.path()), expected);
 }

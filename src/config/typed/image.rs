@@ -327,6 +327,8 @@ struct ImageSection {
     file: PathBuf,
     features: String,
     labels: String,
+    /// The stream of draws; empty if there is none.
+    draws: String,
     classes: usize,
     keys: Keys,
     transforms: Vec<Transform>,
@@ -336,6 +338,13 @@ impl ImageSection {
     fn section(&self) -> Result<Section> {
         check_name(&self.features)?;
         check_name(&self.labels)?;
+        if !self.draws.is_empty() {
+            check_name(&self.draws)?;
+            if [&self.features, &self.labels].iter().any(|name| name.eq_ignore_ascii_case(&self.draws)) {
+                let message = format!("The stream of draws needs a name of its own, not '{}'.", self.draws);
+                return Err(Error::config(InvalidArgument, message));
+            }
+        }
         if self.features.eq_ignore_ascii_case(&self.labels) {
             let message =
                 format!("Images and labels need streams of different names, not '{}'.", self.labels);
@@ -350,7 +359,7 @@ impl ImageSection {
 
 impl fmt::Display for ImageSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ImageSection { name, file, features, labels, classes, keys, transforms } = self;
+        let ImageSection { name, file, features, labels, draws, classes, keys, transforms } = self;
         writeln!(f, "[\n  type = \"{name}\"\n  module = \"ImageReader\"")?;
         writeln!(f, "  file = {}", quoted_path(file))?;
         keys.write(f, "  ")?;
@@ -358,7 +367,11 @@ impl fmt::Display for ImageSection {
         for (number, transform) in transforms.iter().enumerate() {
             write!(f, "{}\n      {transform}", if number == 0 { "" } else { " :" })?;
         }
-        write!(f, " ) ]\n    {labels} = [ labelDim = {classes} ]\n  ]\n")?;
+        write!(f, " ) ]\n    {labels} = [ labelDim = {classes} ]\n")?;
+        if !draws.is_empty() {
+            writeln!(f, "    {draws} = [ draw = true ]")?;
+        }
+        f.write_str("  ]\n")?;
         f.write_char(']')
     }
 }
@@ -376,6 +389,7 @@ macro_rules! images {
                     file: file.as_ref().to_owned(),
                     features: features.to_owned(),
                     labels: labels.to_owned(),
+                    draws: String::new(),
                     classes,
                     keys: Keys::default(),
                     transforms: Vec::new(),
@@ -387,6 +401,15 @@ macro_rules! images {
             #[must_use]
             pub fn add_transform(mut self, transform: impl Into<Transform>) -> $name {
                 self.0.transforms.push(transform.into());
+                self
+            }
+
+            /// Adds a dense stream with a sample of seven numbers for each image, so that targets can follow crops and flips:
+            /// what the transforms show of it, as [`Drawn::values`](crate::user::Drawn::values) has it (`draw`; default: no
+            /// such stream).
+            #[must_use]
+            pub fn draws(mut self, stream: &str) -> $name {
+                self.0.draws = stream.to_owned();
                 self
             }
 

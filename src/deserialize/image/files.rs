@@ -191,8 +191,12 @@ impl ChunkSource for FileImages {
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         let (mut worker, mut file) = (Worker::default(), Vec::new());
         sampler.parts(self.shared.map.len(), PARTS, |sampler, line| {
-            self.shared.read(line as u32, &mut worker, &mut file).map_err(|unread| unread.error)?;
-            sampler.bytes(&file);
+            match self.shared.read(line as u32, &mut worker, &mut file) {
+                Ok(()) => sampler.bytes(&file),
+                // Reading leaves it out, or fails for it, whenever it is tried.
+                Err(Unread { is_lasting: true, .. }) => sampler.bytes(b"no image"),
+                Err(Unread { error, .. }) => return Err(error),
+            }
             Ok(())
         })
     }
@@ -397,6 +401,10 @@ impl Origin for Shared {
     fn leave_out(&self, line: u64, error: Error) -> std::result::Result<Error, Error> {
         if self.common.as_cntk {
             return Err(error);
+        }
+        // Where none may be left out, the error that follows says it all.
+        if !self.common.is_tolerant {
+            return Ok(error);
         }
         let name = || {
             let path = quoted(self.map.path(line as u32));

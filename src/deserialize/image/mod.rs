@@ -58,6 +58,8 @@ struct Common {
     streams: Vec<StreamInfo>,
     /// See [`ImageOptions::as_cntk`].
     as_cntk: bool,
+    /// Images may be left out (`maxErrors`).
+    is_tolerant: bool,
     label_dim: u32,
     dense_labels: bool,
     /// Sequences of an image: its views, or 1.
@@ -99,6 +101,7 @@ impl Common {
         Ok(Common {
             streams,
             as_cntk: options.as_cntk,
+            is_tolerant: options.max_errors > 0,
             label_dim,
             dense_labels: options.dense_labels,
             copies: copies(options),

@@ -4,7 +4,7 @@
 
 mod data;
 mod delivered;
-mod images;
+pub mod images;
 mod old;
 
 use super::drive::{self, End, Output};
@@ -193,7 +193,7 @@ impl Difference<'_> {
     }
 }
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 24] = [
     Rule {
         name: "right splice",
         what: "CNTK before 2.6 does not know it",
@@ -307,6 +307,20 @@ const RULES: [Rule; 22] = [
         name: "repeated members",
         what: "of several images in zip containers with one key, CNTK takes the last one for all lines of the key",
         applies: |difference| difference.is_minibatch() && images::has_repeated_members(difference.case),
+    },
+    Rule {
+        name: "mixed channels",
+        what: "where Scale declares other channels than images have, CNTK delivers the first values of each; outside of CNTK, this \
+               library delivers the channels that were asked for",
+        applies: |difference| difference.is_minibatch() && images::mixes_channels(difference.case),
+    },
+    Rule {
+        name: "left out images",
+        what: "CNTK fails for an image of a map that cannot be used, whatever maxErrors says; here it is left out",
+        applies: |difference| {
+            let failed = difference.cntk.lines.get(difference.line).is_some_and(|line| is_error(line));
+            failed && images::leaves_out(difference.case)
+        },
     },
     Rule {
         name: "empty crop",
