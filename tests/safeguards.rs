@@ -132,7 +132,7 @@ fn workers_without_sequences_and_parts_of_sweeps_are_no_errors() {
 #[test]
 fn log_lines_of_sweeps_become_rarer() {
     let folder = tempfile::tempdir().expect("a folder");
-    let line = |i: usize| if i % 2 == 0 { format!("{i} |x {i}\n") } else { format!("{i} |x a\n") };
+    let line = |i: usize| if i.is_multiple_of(2) { format!("{i} |x {i}\n") } else { format!("{i} |x a\n") };
     let file = write(folder.path(), "half.ctf", (0..8).map(line));
     let text = ctf(&file, 1, "randomize=true", "maxErrors=1000000;strictSequences=false;chunkSizeInBytes=20");
     let lines = Arc::new(Mutex::new(0));
