@@ -76,7 +76,7 @@ fn starts_of_files() {
         "Found a UTF-16 BOM at the beginning of the input file (f). UTF-16 encoding is currently not supported."
     );
     assert_eq!(
-        message(b"\xfe\xff\01"),
+        message(b"\xfe\xff\x001"),
         "The text file 'f' is encoded in UTF-16BE, as its byte order mark says."
     );
     let no_id = [
