@@ -466,7 +466,7 @@ mod tests {
             ("$HOME/a", "Variables of the environment are not expanded"),
             ("/data/*.ctf", "Patterns are not expanded"),
             ("s3://bucket/a", "'s3://' is not opened; copy the file"),
-            ("file:///data/a", "write the path: '/data/a'"),
+            ("file:///no/a", "There is no folder '/no'. Check the path."),
             ("gunzip -c a.gz |", "Commands are not run"),
             ("no/such/file", "/no'. A relative path begins at the process's working folder, which is '/"),
             ("/no/such/file", "There is no folder '/no'. Check the path."),

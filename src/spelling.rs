@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(nearest("din", &known), Some("dim"));
         assert_eq!(nearest("rows", &known), None);
         // Neither is nearer.
-        assert_eq!(nearest("cropratio", &BTreeSet::from(["areaRatio", "sideRatio"])), None);
+        assert_eq!(nearest("sizexy", &BTreeSet::from(["sizeAb", "sizeCd"])), None);
         assert_eq!(nearest("arearatios", &BTreeSet::from(["areaRatio", "sideRatio"])), Some("areaRatio"));
         assert_eq!(nearest("x", &known), None);
     }

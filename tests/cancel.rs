@@ -135,7 +135,8 @@ fn gated(
     let at = Arc::clone(&gate);
     at_each_read(folder, Arc::new(move || at.pass()));
     let paths: Vec<_> = files.split(' ').map(|file| format!("slow://{}/{file}", folder.display())).collect();
-    let ctf = CtfDeserializer::new(format!("(\"{}\")", paths.join("\",\"")));
+    let ctf = CtfDeserializer::new(&paths[0]);
+    let ctf = paths[1..].iter().fold(ctf, |ctf, path| ctf.add_file(path));
     let options =
         ReaderOptions::new().randomize(randomize).randomization_window_in_chunks(2).prefetch(prefetch);
     let reader = Reader::builder().ctf(ctf.dense("x", 1).chunk_size(2000)).options(options);

@@ -39,7 +39,17 @@ const ENDS_ITS_THREAD: usize = 1;
 const SAYS_WHY_AND_SUCCEEDS: usize = 2;
 const TAKES_LONG: usize = 3;
 
-unsafe extern "C" fn load(
+unsafe extern "C-unwind" {
+    /// Unwinds the stack, which Rust's declaration in the crate `libc` does not say.
+    fn pthread_exit(value: *mut c_void) -> !;
+}
+
+/// What the tests give the library for a callback.
+type Load =
+    unsafe extern "C" fn(*mut c_void, u32, *mut cntk_reader_user_chunk, *mut cntk_reader_failure) -> i32;
+
+/// A callback as C++ or Python would compile it: it can be unwound.
+unsafe extern "C-unwind" fn load(
     userdata: *mut c_void,
     chunk: u32,
     loaded: *mut cntk_reader_user_chunk,
@@ -49,7 +59,7 @@ unsafe extern "C" fn load(
     if chunk >= ODD_CHUNK {
         match BEHAVIOR.load(Ordering::SeqCst) {
             // SAFETY: the frames between here and the library's have nothing to drop.
-            ENDS_ITS_THREAD => unsafe { libc::pthread_exit(null_mut()) },
+            ENDS_ITS_THREAD => unsafe { pthread_exit(null_mut()) },
             // SAFETY: the library's failure, and a text that lives on.
             SAYS_WHY_AND_SUCCEEDS => unsafe {
                 cntk_reader_failure_set_message(failure, c"given up".as_ptr(), usize::MAX);
@@ -87,7 +97,9 @@ fn open() -> *mut Handle {
     table.userdata = (&raw mut *Box::leak(Box::new(data))).cast();
     (table.name, table.name_length) = (c"mine".as_ptr(), 4);
     (table.streams, table.stream_count, table.chunk_count) = (&raw const stream, 1, CHUNKS);
-    table.load_chunk = Some(load);
+    let load = load as *const c_void;
+    // SAFETY: a function with these arguments and this result.
+    table.load_chunk = Some(unsafe { std::mem::transmute::<*const c_void, Load>(load) });
     let tables = [&raw const table];
     let source = cntk_reader_source {
         text: c"randomize = false ; deserializers = ([ type = \"mine\" ; module = \"m\" ])".as_ptr(),

@@ -347,7 +347,7 @@ fn a_huge_chunk_takes_the_memory_of_its_data() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("data.ctf");
     std::fs::write(&file, "|x 1 2\n|x 3 4\n|x 5 6\n").expect("writing data");
-    for size in ["9223372036854775807", "18446744073709551615", "-1", "1000000000000"] {
+    for size in ["9223372036854775807", "18446744073709551615", "1000000000000"] {
         let config = config_for(&file, "randomize = false").replace("= 100", &format!("= {size}"));
         let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
         reader.start_epoch(&epoch(1, 0, 2)).expect("an epoch");

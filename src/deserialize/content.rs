@@ -65,7 +65,9 @@ impl Sampler {
         for pick in 0..picked {
             match sample(self, spread(pick as u64, picked as u64, count as u64) as usize) {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+                Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Memory) => {
+                    return Err(error);
+                }
                 // A part that cannot be read is an error of the minibatch that needs it.
                 Err(_) => self.bytes(b""),
             }

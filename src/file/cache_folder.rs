@@ -22,14 +22,14 @@ pub fn prepare(folder: &Path, remedy: &str) -> Result<()> {
         let error = Error::io("Error making folder", &folder.to_string_lossy(), cause);
         error.with_detail(remedy)
     };
-    match DirBuilder::new().recursive(true).mode(0o700).create(folder) {
+    match super::with_retry(|| DirBuilder::new().recursive(true).mode(0o700).create(folder)) {
         // It is there, and could not be looked at for a moment. If it is no folder, that is found below.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
         made => made.map_err(|cause| failed(&cause))?,
     }
     // A link of somebody else could lead to any folder of this user.
-    let link = fs::symlink_metadata(folder).map_err(|cause| failed(&cause))?;
-    let metadata = fs::metadata(folder).map_err(|cause| failed(&cause))?;
+    let link = super::with_retry(|| fs::symlink_metadata(folder)).map_err(|cause| failed(&cause))?;
+    let metadata = super::with_retry(|| fs::metadata(folder)).map_err(|cause| failed(&cause))?;
     let shown = folder.display();
     let reason = if !metadata.is_dir() {
         "It is no folder.".to_owned()
@@ -77,19 +77,21 @@ pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     for _ in 0..ATTEMPTS {
-        match descriptor::open(options.clone().create_new(true), path) {
+        match super::with_retry(|| descriptor::open(options.clone().create_new(true), path)) {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
         }
-        match descriptor::open(&options, path) {
-            Ok(file) if is_own(&file)? && file.metadata()?.nlink() <= 1 => return Ok(file),
+        match super::with_retry(|| descriptor::open(&options, path)) {
+            Ok(file) if is_own(&file)? && super::with_retry(|| file.metadata())?.nlink() <= 1 => {
+                return Ok(file);
+            }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
             // A link, a pipe, a file of somebody else: it goes, and what it leads to stays as it is.
             Ok(_) => {}
             Err(cause) if is_link(&cause) => {}
             Err(cause) => return Err(cause),
         }
-        match fs::remove_file(path) {
+        match super::with_retry(|| fs::remove_file(path)) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
             _ => {}
         }

@@ -158,7 +158,7 @@ mod tests {
     const DRAW: Draw = Draw { slot: 0, copy: 0, identity: (0, 0) };
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #![proptest_config(ProptestConfig { max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(4000) })]
 
         /// One after the other, transforms make what they make in a chain.
         #[test]

@@ -334,7 +334,8 @@ impl Soaking {
             if is_disturbed {
                 calls::storm(place, rng.once_in(20));
                 if rng.once_in(10) {
-                    let checkpoint = reader.checkpoint().expect("a checkpoint");
+                    let mut checkpoint = Vec::new();
+                    again(&mut || reader.checkpoint().map(|saved| checkpoint = saved));
                     if rng.once_in(2) {
                         reader = open();
                     }

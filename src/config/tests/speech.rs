@@ -459,12 +459,13 @@ fn keys_without_effect() {
         format!("The configuration key '{key}' in 'global:deserializers[0]:input{path}' has no effect{hint}")
     };
     let misspelt = line("contextwindw", ":features", "; did you mean 'contextWindow'?");
-    let everywhere = [misspelt.clone(), line("dim", ":other", "")];
+    let of_dim = line("dim", ":other", "; it has one in 'global:deserializers[0]:input:features'");
+    let everywhere = [misspelt.clone(), of_dim.clone()];
     let elsewhere = [
         misspelt,
-        line("definesMBSize", ":features", ""),
+        line("definesMBSize", ":features", "; it has one in 'global:deserializers[0]'"),
         line("maxSequenceLength", ":features", ""),
-        line("dim", ":other", ""),
+        of_dim,
     ];
     assert_eq!(section.log().unread("global"), elsewhere);
     let unread = section.log().unread_but("global", &["maxSequenceLength", "definesMBSize"]);

@@ -54,7 +54,7 @@ pub fn transform() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig { max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(4000) })]
 
     /// Decoding and resizing all of an image leads to the values that are made of the planned parts.
     #[test]
