@@ -8,7 +8,8 @@ use super::fingerprint::{SEED, mix};
 use crate::file::DataFile;
 use crate::file::xxh64::Xxh64;
 use crate::memory::room;
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
+use std::io;
 use std::ops::Range;
 
 /// Bytes that are read as a whole.
@@ -65,11 +66,9 @@ impl Sampler {
         for pick in 0..picked {
             match sample(self, spread(pick as u64, picked as u64, count as u64) as usize) {
                 Ok(()) => {}
-                Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Memory) => {
-                    return Err(error);
-                }
-                // A part that cannot be read is an error of the minibatch that needs it.
-                Err(_) => self.bytes(b""),
+                // A part that stays unreadable is an error of the minibatch that needs it.
+                Err(error) if is_lasting(&error) => self.bytes(b""),
+                Err(error) => return Err(error),
             }
         }
         self.share = share;
@@ -108,6 +107,19 @@ impl Sampler {
         }
         self.buffer = buffer;
         read.map(drop)
+    }
+}
+
+/// Whether reading fails again for as long as the data stay what they are. What may pass must not change what is compared.
+fn is_lasting(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Cancelled | ErrorKind::Memory => false,
+        ErrorKind::Io => error.location().file.as_ref().is_some_and(|file| {
+            let is_local = !file.contains("://");
+            let missing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
+            is_local && std::fs::metadata(file).is_err_and(|cause| missing(&cause))
+        }),
+        _ => true,
     }
 }
 
