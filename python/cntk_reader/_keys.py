@@ -63,7 +63,9 @@ def _of_list(keys: list[Any], count: int) -> Any:
         if isinstance(key, bool) or not isinstance(key, (int, np.integer, str, bytes)):
             raise TypeError(f"The key {number} is {key!r}: {_WHAT}.")
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise TypeError(f"The keys are of several types ({names}): {_WHAT}. Make all of them texts, or all of them integers.")
+    raise TypeError(
+        f"The keys are of several types ({names}): {_WHAT}. Make all of them texts, or all of them integers."
+    )
 
 
 def _decoded(number: int, key: bytes) -> str:

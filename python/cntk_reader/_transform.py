@@ -151,9 +151,7 @@ class TransformBridge:
             source.flags.writeable = False
             target = _array(result.contents, result_values)
             raw = draw.contents
-            drawn = Draw(
-                raw.left, raw.top, raw.width, raw.height, raw.is_mirrored, raw.source_width, raw.source_height
-            )
+            drawn = Draw(raw.left, raw.top, raw.width, raw.height, raw.is_mirrored, raw.source_width, raw.source_height)
             made = np.asarray(self._user.apply_drawn(source, random, drawn))
             if made.shape != target.shape or made.dtype != target.dtype:
                 raise ValueError(

@@ -295,7 +295,9 @@ class Callbacks(unittest.TestCase):
                     with self.subTest(name, place=place, judges=judges):
                         mount("failing", FailingFiles(error, place, judges))
                         with self.assertRaises(ReaderError) as caught:
-                            MinibatchSource(CTFDeserializer("failing://a", StreamDefs(x=StreamDef(shape=1)))).next_minibatch(1)
+                            MinibatchSource(
+                                CTFDeserializer("failing://a", StreamDefs(x=StreamDef(shape=1)))
+                            ).next_minibatch(1)
                         self.assertIn(type(error).__name__, str(caught.exception))
 
     def test_recursion_without_end(self):
@@ -318,7 +320,9 @@ class Callbacks(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "a.ctf"
             path.write_text("|x 1 |unknown 2\n")
-            source = MinibatchSource(CTFDeserializer(str(path), StreamDefs(x=StreamDef(shape=1))), max_sweeps=1, trace_level=2)
+            source = MinibatchSource(
+                CTFDeserializer(str(path), StreamDefs(x=StreamDef(shape=1))), max_sweeps=1, trace_level=2
+            )
             self.assertEqual(source.next_minibatch(1)["x"].num_samples, 1)
 
 

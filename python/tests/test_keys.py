@@ -68,7 +68,9 @@ class KeysTest(unittest.TestCase):
 
     def test_texts_that_are_numbers_are_joined_with_numbers(self):
         x = np.float32([1, 2])
-        self.assertEqual(joined(from_arrays(x=x, keys=["7", "0"]), from_arrays(y=x, keys=[0, 7])), {"7": (1, 2), "0": (2, 1)})
+        self.assertEqual(
+            joined(from_arrays(x=x, keys=["7", "0"]), from_arrays(y=x, keys=[0, 7])), {"7": (1, 2), "0": (2, 1)}
+        )
         self.assertFalse(is_text(["0", "7", str(2**64 - 1)]))
         self.assertTrue(is_text(["7", "07"]) and is_text([str(2**64)]) and is_text(["7\n"]))
         # Where keys are numbers, 007 is refused, because 7 is the same number.

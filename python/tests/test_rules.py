@@ -137,7 +137,8 @@ class EveryParameter(unittest.TestCase):
         seen = 0
         for name, function in public_callables():
             # ArrayDeserializer's own methods are those of a user's deserializer.
-            if ".ArrayDeserializer." in name:
+            # A draw is made by the library, and its members are read.
+            if ".ArrayDeserializer." in name or name == "cntk_reader.Draw":
                 continue
             with self.subTest(name):
                 own = parameters(function)
