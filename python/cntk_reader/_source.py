@@ -703,7 +703,8 @@ class MinibatchSource(OpenReader):
                     f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers}"
                     f"{'' if state.finished else ' in the middle of an epoch'}, and this is worker {self.rank} of "
                     f"{self.workers}. Where each worker goes through the data at a pace of its own, its state fits no other one. "
-                    "Load the state of the worker with this rank, save states at the end of a sweep, or let the workers have one timeline: MinibatchSource(..., lockstep=True)."
+                    "Load the state of the worker with this rank, save states at the end of a sweep, or "
+                    "let the workers have one timeline: MinibatchSource(..., lockstep=True)."
                 )
             self._resume(state.checkpoint, allow_changed_values)
             self._span, self._finished = state.span, state.finished

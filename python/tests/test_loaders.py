@@ -452,7 +452,7 @@ class States(WithFiles):
         with self.open(minibatch_size=50, workers=2, rank=0, randomization_seed=5) as other:
             self.assertRaisesRegex(ReaderError, "seed", other.load_state_dict, state)
         with self.open() as other:
-            for wrong in ({}, {**state, "version": 9}, {**state, "checkpoint": "?"}, {**state, "span": [1]}, []):
+            for wrong in ({}, {**state, "version": 9}, {**state, "checkpoint": "?"}, {**state, "span": [1]}):
                 with self.assertRaisesRegex(ReaderValueError, "This is not a state of a source") as caught:
                     other.load_state_dict(wrong)
                 self.assertEqual(caught.exception.kind, "checkpoint")
