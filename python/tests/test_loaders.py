@@ -456,6 +456,7 @@ class States(WithFiles):
                 with self.assertRaisesRegex(ReaderValueError, "This is not a state of a source") as caught:
                     other.load_state_dict(wrong)
                 self.assertEqual(caught.exception.kind, "checkpoint")
+            self.assertRaisesRegex(TypeError, "state_dict has to be a dictionary", other.load_state_dict, [])
 
 
 def read_all(source, connection):
