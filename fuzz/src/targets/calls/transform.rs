@@ -5,7 +5,9 @@ use super::cancelling;
 use super::made::Room;
 use crate::choices::Choices;
 use ::cntk_reader::capi::failure::{cntk_reader_failure, cntk_reader_failure_set_message};
-use ::cntk_reader::capi::user_transform::{cntk_reader_image_info, cntk_reader_user_transform};
+use ::cntk_reader::capi::user_transform::{
+    cntk_reader_draw, cntk_reader_image_info, cntk_reader_user_transform,
+};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -74,6 +76,7 @@ impl Table {
             finalizer: Some(finalize),
             thread_safe: choices.below(2) as u32,
             reserved: 0,
+            transform_drawn_image: if choices.once_in(4) { Some(transform_drawn) } else { None },
         };
         (Some(Table { room: Room::chosen(choices).with(&table), userdata }), section)
     }
@@ -153,6 +156,27 @@ unsafe extern "C" fn transform(
     let sum = from.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte));
     to.fill(sum);
     0
+}
+
+unsafe extern "C" fn transform_drawn(
+    userdata: *mut c_void,
+    image: *const cntk_reader_image_info,
+    values: *const c_void,
+    result: *const cntk_reader_image_info,
+    result_values: *mut c_void,
+    random: u64,
+    draw: *const cntk_reader_draw,
+    failure: *mut cntk_reader_failure,
+) -> i32 {
+    // SAFETY: the callback's argument, which lives until it returns.
+    let draw = unsafe { &*draw };
+    assert!(draw.is_mirrored <= 1 && draw.reserved == 0, "a draw with impossible flags");
+    assert!(
+        draw.left >= 0.0 && draw.top >= 0.0 && draw.width >= 0.0 && draw.height >= 0.0,
+        "a draw outside of its image"
+    );
+    // SAFETY: the callback's other arguments, passed on unchanged.
+    unsafe { transform(userdata, image, values, result, result_values, random, failure) }
 }
 
 /// Bytes of the values of an image.
