@@ -6,15 +6,15 @@ mod data;
 mod delivered;
 pub mod images;
 mod old;
+mod rules;
 
 use super::drive::{self, End, Output};
-use super::generate::{SHORT_LABELS, SMALL_LABELS};
 use crate::dropin::Host;
 use crate::golden::Case;
-use data::{
-    ends_in_an_utterance, has_repeated_keys, has_repeated_keys_only, has_reversed_range, repeats_keys,
-};
+use data::{has_repeated_keys, has_repeated_keys_only, repeats_keys};
 use delivered::Delivered;
+use rules::RULES;
+pub use rules::alone;
 
 /// Versions of CNTK from which on something is so, as [`Host::is_before`] takes them.
 const V26: u32 = 20600;
@@ -177,6 +177,28 @@ impl Difference<'_> {
         Delivered::of(self.ours).agrees(&Delivered::of(self.cntk), !keys_repeat, skips)
     }
 
+    /// Whether this library runs outside of CNTK, by its own rules.
+    fn is_native(&self) -> bool {
+        !self.is_module
+    }
+
+    /// Whether both lines are minibatches of the same streams, keys and layout, and only dense values differ.
+    fn differs_in_dense_values_alone(&self) -> bool {
+        let without_values = |output: &Output| -> Option<serde_json::Value> {
+            let mut line: serde_json::Value = serde_json::from_str(output.lines.get(self.line)?).ok()?;
+            for stream in line["result"]["streams"].as_array_mut()? {
+                let columns = stream.get_mut("dense").and_then(|dense| dense.as_array_mut());
+                // Gaps stay.
+                columns.into_iter().flatten().filter(|column| column.is_array()).for_each(|column| {
+                    *column = serde_json::Value::from(column.as_array().map_or(0, Vec::len));
+                });
+            }
+            Some(line)
+        };
+        let (ours, cntk) = (without_values(self.ours), without_values(self.cntk));
+        ours.is_some() && ours == cntk
+    }
+
     /// The number of reads that failed.
     fn failures(&self, output: &Output) -> usize {
         let results = self.case.steps.iter().zip(output.lines.iter().skip(1));
@@ -191,269 +213,6 @@ impl Difference<'_> {
     fn is_randomized(&self) -> bool {
         self.has("randomize = true")
     }
-}
-
-const RULES: [Rule; 24] = [
-    Rule {
-        name: "right splice",
-        what: "CNTK before 2.6 does not know it",
-        applies: |difference| {
-            // Modules in its place ignore it, too.
-            !difference.is_module
-                && difference.host.is_before(V26)
-                && difference.case.config.lines().any(|l| l.trim().starts_with("rightSplice"))
-        },
-    },
-    Rule {
-        name: "binary labels",
-        what: "CNTK before 2.6 does not know them, CNTK 2.6 not frame by frame",
-        applies: |difference| {
-            let is_refused =
-                difference.line == 0 && difference.cntk.lines.first().is_some_and(|line| is_error(line));
-            let is_unknown = difference.host.is_before(V26)
-                || difference.host.is_before(V27) && difference.has("frameMode = true");
-            is_refused && is_unknown && difference.case.config.contains("\"HTKMLFBinaryDeserializer\"")
-        },
-    },
-    Rule {
-        name: "sweeps of several",
-        what: "CNTK before 2.6 counts sweeps differently where a stream of one of several deserializers defines the minibatch's size",
-        applies: |difference| {
-            let config = &difference.case.config;
-            difference.host.is_before(V26)
-                && difference.line > 0
-                && config.matches("module =").count() > 1
-                && config.contains("definesMBSize = true")
-        },
-    },
-    Rule {
-        name: "crash",
-        what: "CNTK crashes or hangs; everything before is the same",
-        applies: |difference| {
-            // Data without any sample are refused at once here, and open in CNTK.
-            let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
-            let ahead = usize::from(refused && difference.line == 0);
-            difference.line + ahead >= difference.cntk.lines.len()
-                && matches!(difference.cntk.end, End::Crashed(_) | End::Hung)
-        },
-    },
-    Rule {
-        name: "short labels",
-        what: "in frame mode, CNTK gives frames past the end of their labels those of the next utterance",
-        applies: |difference| {
-            difference.case.name.ends_with(SHORT_LABELS)
-                && difference.has("frameMode = true")
-                && difference.line > 0
-                && difference.agrees_by_key(Some("labels"))
-        },
-    },
-    Rule {
-        name: "reversed range",
-        what: "CNTK opens a script with a range of frames that ends before it begins, and fails when it reads the chunk",
-        applies: |difference| {
-            let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
-            difference.line == 0 && refused && has_reversed_range(&difference.case.files)
-        },
-    },
-    Rule {
-        name: "large class",
-        what: "CNTK refuses a class that is too large when its sequence is read; here the whole chunk is refused",
-        applies: |difference| {
-            let refused = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
-            let small =
-                |key: &str| difference.case.config.contains(&format!("labels = [ {key} = {SMALL_LABELS} "));
-            refused
-                && (small("dim") || small("labelDim"))
-                && difference.says("exceeds the model output dimension")
-        },
-    },
-    Rule {
-        name: "first error",
-        what: "where several things prevent opening, CNTK reports the first deserializer's; here settings come before files",
-        applies: |difference| {
-            let refused = |output: &Output| output.lines.first().is_some_and(|line| is_error(line));
-            // With one deserializer there is only one order in which to look.
-            let has_several = difference.case.config.matches("module =").count() > 1;
-            difference.line == 0 && has_several && refused(difference.ours) && refused(difference.cntk)
-        },
-    },
-    Rule {
-        name: "two columns",
-        what: "CNTK reads past the end of a line of labels that names no state, and goes on with what it finds, or crashes",
-        applies: |difference| {
-            let is_short = |line: &str| line.split(' ').count() == 2 && !line.starts_with('"');
-            let labels = difference.case.files.iter().filter(|(name, _)| name.ends_with(".mlf"));
-            let mut texts = labels.map(|(_, content)| String::from_utf8_lossy(content));
-            let failed = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
-            failed && texts.any(|text| text.lines().any(is_short))
-        },
-    },
-    Rule {
-        name: "cut labels",
-        what: "CNTK ignores the beginning of another utterance at the end of binary labels; here the file is incomplete",
-        applies: |difference| {
-            let is_cut =
-                |(name, content): &(String, Vec<u8>)| name == "l.bin" && ends_in_an_utterance(content);
-            let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
-            difference.line == 0 && refused && difference.case.files.iter().any(is_cut)
-        },
-    },
-    Rule {
-        name: "repeated views",
-        what: "of a Base64 deserializer that is not the first one, CNTK takes record n / 10 in view n mod 10 for the key of record n",
-        applies: |difference| difference.is_minibatch() && images::has_secondary_views(difference.case),
-    },
-    Rule {
-        name: "repeated members",
-        what: "of several images in zip containers with one key, CNTK takes the last one for all lines of the key",
-        applies: |difference| difference.is_minibatch() && images::has_repeated_members(difference.case),
-    },
-    Rule {
-        name: "mixed channels",
-        what: "where Scale declares other channels than images have, CNTK delivers the first values of each; outside of CNTK, this \
-               library delivers the channels that were asked for",
-        applies: |difference| difference.is_minibatch() && images::mixes_channels(difference.case),
-    },
-    Rule {
-        name: "left out images",
-        what: "CNTK fails for an image of a map that cannot be used, whatever maxErrors says; here it is left out",
-        applies: |difference| {
-            let failed = difference.cntk.lines.get(difference.line).is_some_and(|line| is_error(line));
-            failed && images::leaves_out(difference.case)
-        },
-    },
-    Rule {
-        name: "empty crop",
-        what: "a crop that leaves nothing of an image is an error here; CNTK delivers samples without values",
-        applies: |difference| {
-            let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
-            is_error(&line(difference.ours)) && line(difference.cntk).contains("\"dense\":[[]")
-        },
-    },
-    Rule {
-        name: "repeated lines",
-        what: "of consecutive lines of Base64 with one key, CNTK drops all but the first; here that is an error",
-        applies: |difference| {
-            let failed = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
-            failed && images::has_repeated_lines(difference.case)
-        },
-    },
-    Rule {
-        name: "borrowed columns",
-        what: "where a line of Base64 lacks columns, CNTK takes them from the next line; here that is an error",
-        applies: |difference| {
-            let failed = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
-            failed && images::has_line_without_columns(difference.case)
-        },
-    },
-    Rule {
-        name: "lost chunks",
-        what: "unrandomized, CNTK reads the wrong chunks where other deserializers have nothing of a whole chunk",
-        applies: |difference| difference.case.name.ends_with("bundle-missing") && !difference.is_randomized(),
-    },
-    Rule {
-        name: "after a failure",
-        what: "how CNTK goes on after a minibatch that failed depends on its five attempts at each chunk",
-        applies: |difference| {
-            // Excused is what comes in which minibatch, and that CNTK fails more often: each attempt counts its errors.
-            difference.before().any(|(step, line)| step == "read" && is_error(line))
-                && difference.failures(difference.ours) <= difference.failures(difference.cntk)
-                && difference.agrees_by_key(None)
-        },
-    },
-    Rule {
-        name: "after a refusal",
-        what: "a start or a change of sizes that CNTK refuses is applied by half",
-        applies: |difference| {
-            let changes = |step: &str| step.starts_with("start ") || step.starts_with("config ");
-            difference.before().any(|(step, line)| changes(step) && is_error(line))
-        },
-    },
-    Rule {
-        name: "seed",
-        what: "going back within a sweep, CNTK forgets a randomizationSeed other than 0",
-        applies: |difference| {
-            let seeded = difference.case.config.lines().any(|line| {
-                line.trim().strip_prefix("randomizationSeed = ").is_some_and(|seed| seed.trim() != "0")
-            });
-            let step = difference.line.saturating_sub(1);
-            let truncated = difference.has("truncated = true");
-            seeded
-                && difference.is_randomized()
-                && difference.before().skip(1).any(|(step, _)| moves(step))
-                && (difference.positions)().is_some_and(|positions| {
-                    positions.is_after_going_back(&difference.case.steps, step, truncated)
-                })
-        },
-    },
-    Rule {
-        name: "passed chunks",
-        what: "after going elsewhere, CNTK loads chunks that it only passes, whose errors count or fail",
-        applies: |difference| {
-            let moved = difference.before().collect::<Vec<_>>().into_iter().rev().map(|(step, _)| step);
-            let moved = moved.take_while(|&step| step != "read").any(moves);
-            let failed = difference.cntk.lines.get(difference.line).is_some_and(|line| is_error(line));
-            let crossed = difference.ours.lines.get(difference.line);
-            let crossed = crossed.is_some_and(|line| line.contains("\"end_of_sweep\":true"));
-            let tolerates = |line: &str| line.contains("maxErrors = ") && !line.contains("maxErrors = 0");
-            let counted = difference.case.config.lines().any(tolerates);
-            difference.is_randomized() && moved && failed && (crossed || counted)
-        },
-    },
-    Rule {
-        name: "gaps",
-        what: "where only sequences without samples are left, CNTK delivers truncated minibatches of gaps for ever",
-        applies: |difference| {
-            let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
-            let (ours, cntk) = (line(difference.ours), line(difference.cntk));
-            difference.has("truncated = true")
-                && cntk.contains("\"keys\":[]")
-                && ours.contains("\"logic_error\"")
-        },
-    },
-    Rule {
-        name: "endless",
-        what: "CNTK delivers empty minibatches for ever to a worker without chunks; here its epoch ends",
-        applies: |difference| {
-            let empty = |output: &Output, ends: bool| {
-                let end = format!("\"end_of_epoch\":{ends},\"streams\":[]");
-                output.lines.get(difference.line).is_some_and(|line| line.contains(&end))
-            };
-            let changed = difference.before().any(|(step, _)| step.starts_with("config "));
-            changed
-                && difference.is_randomized()
-                && empty(difference.ours, true)
-                && empty(difference.cntk, false)
-        },
-    },
-];
-
-/// What has to be equal for a difference to be excused: another case, that runs from a fresh start. `None` if nothing is left to compare.
-pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
-    match rule.name {
-        "crash" => after_a_crash(case, line),
-        // Randomized, CNTK finds the right chunks.
-        "lost chunks" => {
-            let config = case.config.replacen("randomize = false", "randomize = true", 1);
-            (config != case.config).then(|| Case { config, ..case.clone() })
-        }
-        _ => old::alone(rule, case, line),
-    }
-}
-
-/// The steps after the one at which CNTK crashed, from the next start on; if there is none, from the last start before it.
-fn after_a_crash(case: &Case, line: usize) -> Option<Case> {
-    let rest = case.steps.get(line..).filter(|_| line > 0)?;
-    let is_start = |step: &String| step.starts_with("start ");
-    let steps = match rest.iter().position(is_start) {
-        Some(next) => rest[next..].to_vec(),
-        None => {
-            let start = case.steps[..line].iter().rfind(|step| is_start(step))?;
-            [std::slice::from_ref(start), rest].concat()
-        }
-    };
-    let reads = steps.iter().any(|step| step == "read");
-    (reads && steps.len() < case.steps.len()).then(|| Case { steps, ..case.clone() })
 }
 
 fn is_error(line: &str) -> bool {
@@ -504,6 +263,7 @@ pub fn compare(
 pub mod tests {
     use super::*;
     use crate::dropin::HOSTS;
+    use crate::oracle::generate::{SHORT_LABELS, SMALL_LABELS};
     use serde_json::Value;
 
     fn verdict(config: &str, steps: &[&str], ours: &[&str], cntk: &[&str], end: End) -> String {
@@ -658,6 +418,69 @@ pub mod tests {
         let message = "read: Class id '9d' exceeds the model output dimension '6'.";
         assert_eq!(judged(&case, &ours, message, &cntk), "large class");
         assert_eq!(judged(&case, &ours, "read: The file was changed.", &cntk), "2");
+    }
+
+    /// The verdict outside of CNTK.
+    fn judged_natively(case: &Case, ours: &[&str], messages: &str, cntk: &[&str]) -> String {
+        let ours = Output { messages: messages.to_owned(), ..output(ours, End::Done) };
+        match compare(case, (HOSTS[0], false), &ours, &output(cntk, End::Done), &|| None) {
+            Verdict::Same => "same".to_owned(),
+            Verdict::Known(rule, _) => rule.name.to_owned(),
+            Verdict::Different(lines) => lines.number.to_string(),
+        }
+    }
+
+    #[test]
+    fn an_unknown_stream_is_an_error_outside_of_cntk_alone() {
+        let config = "input = [\n   x = [ dim = 1 ]\n   none = [ alias = \"no such stream\" ] ]";
+        let case = case(config, &["start ", "read"]);
+        let (ours, cntk) = (["{\"create\":{\"error\":\"runtime_error\"}}"], [CREATED, "s", "1"]);
+        let message = "replay: The file has no stream 'no such stream', which is to be delivered as 'none'.";
+        assert_eq!(judged_natively(&case, &ours, message, &cntk), "unknown stream");
+        assert_eq!(judged_natively(&case, &ours, "replay: The file was changed.", &cntk), "0");
+        assert_eq!(judged(&case, &ours, message, &cntk), "0", "in CNTK's place it is opened");
+        let rule = RULES.iter().find(|rule| rule.name == "unknown stream").expect("the rule");
+        let rest = alone(rule, &case, 0).map(|case| case.config);
+        assert_eq!(rest.as_deref(), Some("input = [\n   x = [ dim = 1 ] ]"));
+    }
+
+    #[test]
+    fn a_sweep_without_a_sequence_has_to_be_the_reason_of_an_error() {
+        let case = case("", &["start ", "read", "read"]);
+        let ended =
+            "{\"op\":\"read\",\"result\":{\"end_of_sweep\":true,\"end_of_epoch\":false,\"streams\":[]}}";
+        let (ours, cntk) = ([CREATED, "s", FAILED, ended], [CREATED, "s", ended, ended]);
+        let message =
+            "replay: A whole sweep has delivered nothing: all 2 sequences that were read were left out.";
+        assert_eq!(judged_natively(&case, &ours, message, &cntk), "nothing delivered");
+        assert_eq!(judged_natively(&case, &ours, "replay: The file was changed.", &cntk), "2");
+        assert_eq!(judged(&case, &ours, message, &cntk), "2");
+        let delivers = [CREATED, "s", &read(&[("a", 1, 0)]), ended];
+        assert_eq!(judged_natively(&case, &ours, message, &delivers), "2", "CNTK delivers a sequence");
+    }
+
+    #[test]
+    fn equal_indices_excuse_dense_values_of_truncated_binary_data() {
+        let config = "truncated = true\ntype = \"CNTKBinaryFormatDeserializer\"";
+        let of = |config: &str, ours: &[(&str, u32, u32)]| {
+            let case = case(config, &["start ", "read"]);
+            judged_natively(&case, &[CREATED, "s", &read(ours)], "", &[CREATED, "s", &read(&[("a", 1, 0)])])
+        };
+        assert_eq!(of(config, &[("a", 3, 0)]), "equal indices");
+        assert_eq!(of(config, &[("b", 3, 0)]), "2", "another key");
+        assert_eq!(of(config, &[("a", 1, 0), ("b", 3, 0)]), "2", "one more sequence");
+        assert_eq!(of("truncated = true", &[("a", 3, 0)]), "2", "text");
+        assert_eq!(of(&config.replace("true", "false"), &[("a", 3, 0)]), "2", "whole sequences");
+    }
+
+    #[test]
+    fn images_are_left_out_outside_of_cntk_alone() {
+        let case = case("maxErrors = 1\ntype = \"ImageDeserializer\"", &["start ", "read"]);
+        let (ours, cntk) = (read(&[("a", 1, 0)]), [CREATED, "s", FAILED]);
+        let message = "WARNING: The image is left out, and counts against the reader's 'maxErrors'. Fix it.";
+        assert_eq!(judged_natively(&case, &[CREATED, "s", &ours], message, &cntk), "left out images");
+        assert_eq!(judged_natively(&case, &[CREATED, "s", &ours], "", &cntk), "2");
+        assert_eq!(judged(&case, &[CREATED, "s", &ours], message, &cntk), "2");
     }
 
     #[test]
