@@ -135,10 +135,13 @@ fn group(name: &str) {
     common::quiet();
     let text = std::fs::read_to_string(records().join(format!("{name}.json"))).expect("a file of records");
     let cases: Vec<Value> = serde_json::from_str(&text).expect("records in JSON");
+    let mixed = std::fs::read_to_string(records().join("mixed-channels.txt")).expect("a list of cases");
     let mut failures = String::new();
     let mut failed = 0;
-    for case in cases.iter().filter(|case| !mixes_channels(case)) {
-        if let Err(difference) = run(case) {
+    for case in &cases {
+        let is_mixed = mixed.lines().any(|name| case["name"] == name);
+        let outcome = if is_mixed { run_mixed(case) } else { run(case) };
+        if let Err(difference) = outcome {
             failed += 1;
             writeln!(failures, "{}: {difference}", text_of(&case["name"])).expect("writing to a string");
         }
@@ -146,15 +149,25 @@ fn group(name: &str) {
     assert!(failed == 0, "{failed} of {} cases differ:\n{failures}", cases.len());
 }
 
-/// Whether CNTK mixes channels and pixels, because `Scale` declares one channel of images that have three: outside of CNTK this
-/// library delivers gray.
-fn mixes_channels(case: &Value) -> bool {
-    let config = match &case["config"] {
-        Value::Array(lines) => lines.iter().map(text_of).collect::<Vec<_>>().join("\n"),
-        config => text_of(config).to_owned(),
-    };
-    let is_old = config.contains("readerType");
-    !is_old && config.contains("channels = 1 ") && !config.contains("grayscale = true")
+/// Runs a case in which CNTK mixes the channels of images, where this library delivers the channels that were asked for. Pixels
+/// differ, and nothing else does.
+fn run_mixed(case: &Value) -> Result<(), String> {
+    if run(case).is_ok() {
+        return Err("no difference: remove the case from mixed-channels.txt".to_owned());
+    }
+    let mut case = case.clone();
+    for step in case["steps"].as_array_mut().expect("an array") {
+        let Some(streams) = step["result"]["streams"].as_array_mut() else { continue };
+        for stream in streams.iter_mut().filter(|stream| list_of(&stream["shape"]).len() == 3) {
+            for column in stream["dense"].as_array_mut().expect("dense pixels") {
+                // `check_column` then compares the number of values alone.
+                if let Value::Array(values) = column {
+                    *column = values.len().into();
+                }
+            }
+        }
+    }
+    run(&case)
 }
 
 /// Unpacks a case and runs its steps. Returns a description of the first difference.

@@ -151,8 +151,6 @@ def main() -> None:
         "resume-first": lambda name, folder: resume(name, folder, only_first=True),
     }
     print(json.dumps(measures[what](name, folder)), flush=True)
-    # Worker processes that still read ahead would be waited for.
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ after this many steps, as when a machine runs out of memory.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -158,13 +158,15 @@ def main() -> None:
     options = parse_options()
     # A rank that has ended leaves the others waiting: not for longer than this.
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
-    Training(options).run()
-    # All ranks have come this far. A thread of gloo lets go of a tensor after the operation has returned, and needs the interpreter
-    # for that: if the interpreter shuts down meanwhile, the process aborts ("terminate called without an active exception").
-    # In PyTorch 2.15 DistributedDataParallel keeps these threads alive past destroy_process_group, so end without shutting down.
+    training = Training(options)
+    training.run()
+    # All ranks have come this far.
     dist.barrier()
-    sys.stdout.flush()
-    os._exit(0)
+    # DistributedDataParallel holds the process group, and with it threads of gloo that take the interpreter's lock to release
+    # tensors. They have to be gone before the interpreter shuts down.
+    del training
+    gc.collect()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import numpy as np
 
 from . import _library as lib
 from ._callbacks import Failures
+from ._explain import explained
+from ._rules import Real
 from ._types import Array
 
 _DTYPES: dict[int, np.dtype[np.generic]] = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
@@ -43,6 +45,19 @@ class ImageInfo(NamedTuple):
         return self.height, self.width, self.channels
 
 
+_ANY, _SIZE = Real(), Real(0)
+
+
+@explained(
+    "Draw(*numbers)",
+    left=_ANY,
+    top=_ANY,
+    width=_SIZE,
+    height=_SIZE,
+    is_mirrored=Real(0, 1),
+    source_width=_SIZE,
+    source_height=_SIZE,
+)
 class Draw(NamedTuple):
     """What the transforms of an image show of it: a part of the decoded image, perhaps mirrored.
 
@@ -65,6 +80,7 @@ class Draw(NamedTuple):
     source_width: float
     source_height: float
 
+    @explained("draw.place(12, 7.5)", x=_ANY, y=_ANY)
     def place(self, x: float, y: float) -> tuple[float, float]:
         """Where a point of the decoded image is in the part: from 0, left or top, to 1; outside of the part beyond these."""
         across = (x - self.left) / self.width
@@ -151,7 +167,8 @@ class TransformBridge:
             source.flags.writeable = False
             target = _array(result.contents, result_values)
             raw = draw.contents
-            drawn = Draw(raw.left, raw.top, raw.width, raw.height, raw.is_mirrored, raw.source_width, raw.source_height)
+            # `_make` checks nothing: these numbers are the library's.
+            drawn = Draw._make(getattr(raw, name) for name in Draw._fields)
             made = np.asarray(self._user.apply_drawn(source, random, drawn))
             if made.shape != target.shape or made.dtype != target.dtype:
                 raise ValueError(

@@ -81,21 +81,22 @@ class SeveralFiles(unittest.TestCase):
             self.assertIn(f"No file in the folder '{folder}'", str(caught.exception))
 
 
+#: Recorded cases in which CNTK mixes the channels of images. This library delivers the channels that were asked for.
+MIXED = frozenset((ROOT / "tests" / "golden" / "mixed-channels.txt").read_text().split())
+
+
 class Golden(unittest.TestCase):
     """What CNTK 2.7 was recorded to deliver, through Python: cases of one epoch."""
 
     def test_records(self):
         compared = 0
+        #: Cases in which values of images differ.
+        self.different = set()
         for path in sorted((ROOT / "tests" / "golden").glob("*.json")):
             for case in json.loads(path.read_text()):
-                # CNTK mixes channels and pixels where `Scale` declares one channel of images that have three.
-                config = case.get("config", "")
-                config = config if isinstance(config, str) else "\n".join(map(str, config))
-                is_mixed = "readerType" not in config and "channels = 1 " in config and "grayscale = true" not in config
-                if is_mixed:
-                    continue
                 with self.subTest(case["name"]), tempfile.TemporaryDirectory() as folder:
                     compared += self.replay(case, Path(folder))
+        self.assertEqual(sorted(self.different), sorted(MIXED))
         self.assertGreater(compared, 2000, "results that were compared")
 
     def replay(self, case, folder):
@@ -138,7 +139,7 @@ class Golden(unittest.TestCase):
                             source.next_minibatch()
                         self.assert_kind(caught.exception, result["error"])
                     else:
-                        self.assert_same(source.next_minibatch(), result)
+                        self.assert_same(source.next_minibatch(), result, case["name"])
                     compared += 1
                 elif op[0] == "state" and number > 1:
                     self.assertEqual(source.get_checkpoint_state(), result["state"])
@@ -150,7 +151,7 @@ class Golden(unittest.TestCase):
     def assert_kind(self, error, kind):
         self.assertEqual(isinstance(error, ValueError), kind == "invalid_argument", error)
 
-    def assert_same(self, minibatch, recorded):
+    def assert_same(self, minibatch, recorded, name):
         self.assertEqual(minibatch.end_of_sweep, recorded["end_of_sweep"])
         self.assertEqual(minibatch.end_of_epoch, recorded["end_of_epoch"])
         self.assertEqual(len(minibatch), len(recorded["streams"]))
@@ -164,12 +165,21 @@ class Golden(unittest.TestCase):
             if "dense" in stream:
                 columns = part.array.reshape(part.steps * part.lanes, -1)
                 for column, values in zip(columns, stream["dense"]):
-                    self.assert_bits(column, values)
+                    if name in MIXED and len(stream["shape"]) == 3:
+                        self.note_difference(name, column, values)
+                    else:
+                        self.assert_bits(column, values)
             else:
                 csr = part.csr
                 self.assert_bits(csr.data, stream["values"])
                 self.assertEqual(csr.indices.tolist(), stream["rows"])
                 self.assertEqual(csr.indptr.tolist(), stream["cols"])
+
+    def note_difference(self, name, values, recorded):
+        """An image has as many values as CNTK delivers; they may be other ones."""
+        self.assertEqual(len(values), len(recorded))
+        if (values != np.array([float(value) for value in recorded], values.dtype)).any():
+            self.different.add(name)
 
     def assert_bits(self, values, recorded):
         if recorded is None:
@@ -352,7 +362,7 @@ class Errors(unittest.TestCase):
         self.assertRaises(ValueError, digits, max_sweeps=1, max_samples=1)
         self.assertRaises(ValueError, digits, frame_mode=True, truncation_length=1)
         self.assertRaises(ValueError, digits, randomization_window_in_chunks=1, randomization_window_in_samples=1)
-        self.assertRaises(ValueError, MinibatchSource, CBFDeserializer('a"b'))
+        self.assertRaisesRegex(ReaderError, "'a\"b': No such file", MinibatchSource, CBFDeserializer('a"b'))
         self.assertRaises(ValueError, MinibatchSource, [])
         with self.assertRaises(ReaderError) as caught:
             MinibatchSource(CBFDeserializer("nowhere.bin"))

@@ -499,6 +499,7 @@ for _ in range(5):
         try:
             status = int(total(open_source(), 60) != expected)
         finally:
+            # The child of a fork must not run the parent's handlers at exit.
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
 """

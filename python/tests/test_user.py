@@ -459,6 +459,7 @@ class Lifetimes(unittest.TestCase):
                         ok &= read(other, 4) == list(range(10))
                     status = 0 if ok else 2
                 finally:
+                    # The child of a fork must not go on with the parent's test, nor run its handlers at exit.
                     os._exit(status)
             self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
             self.assertEqual(read(source, 3), [3, 4, 5, 6, 7, 8, 9])

@@ -9,8 +9,6 @@ pub mod install;
 mod third_party;
 mod train;
 
-pub use compare::images as compare_images;
-
 use crate::cntk_python::{self, Paths};
 use crate::dropin::Flavor;
 use crate::golden::{self, Case};
