@@ -4,7 +4,7 @@
 //! does not say stands apart: the detail (what was found, what was expected, what to do) and the location (file, line,
 //! offset, stream, sequence). `Display` shows all of it.
 
-use crate::file::address;
+use crate::file::{address, is_lasting};
 use crate::shown::{quoted, visible};
 use std::any::Any;
 use std::borrow::Cow;
@@ -93,6 +93,8 @@ struct Inner {
     detail: String,
     location: Location,
     cause: Option<Cause>,
+    /// The operating system's reason does not go away by itself: a file that is missing, for instance.
+    is_lasting: bool,
 }
 
 /// What failed in the user's code, for the user to see again: the error carries it without looking at it.
@@ -115,6 +117,7 @@ impl Error {
             detail: String::new(),
             location: Location::default(),
             cause: None,
+            is_lasting: false,
         }))
     }
 
@@ -171,8 +174,16 @@ impl Error {
         let reason = cause.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
         let message = format!("{what} '{}': {reason}.", quoted(file.as_bytes()));
-        let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+        let mut error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+        error.0.is_lasting = is_lasting(cause);
         error.with_detail(advice_on(cause, file)).in_file(file)
+    }
+
+    /// Removes the full stop at the end of the message, where CNTK's text has none.
+    #[must_use]
+    pub(crate) fn without_full_stop(mut self) -> Self {
+        self.0.message.truncate(self.0.message.trim_end_matches('.').len());
+        self
     }
 
     /// Adds what CNTK's text does not say, as whole sentences: what was found, what was expected, what to do. Earlier ones
@@ -284,9 +295,10 @@ impl Error {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later although nothing was changed: files and memory come back.
+    /// Whether the same call may succeed later although nothing was changed: disks, networks and memory recover. A file that is
+    /// missing does not come back by itself.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory)
+        matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory) && !self.0.is_lasting
     }
 
     /// CNTK's type of exception.
@@ -350,6 +362,12 @@ fn advice_on_path(path: &str) -> String {
     }
     if path.starts_with('~') {
         return "'~' is not expanded; write the path of the home folder.".to_owned();
+    }
+    if path.len() > 1 && ['"', '\''].iter().any(|&quote| path.starts_with(quote) && path.ends_with(quote)) {
+        return "The quotes are a part of the path here; remove them.".to_owned();
+    }
+    if path.contains('\\') {
+        return "'\\' does not separate folders here; write '/'.".to_owned();
     }
     if path.contains('$') {
         let advice = "Variables of the environment are not expanded; write the path, or define a key and use it as '$key$'.";

@@ -40,6 +40,8 @@ pub enum FileFormat {
     Configuration,
     /// A list of images and their classes: lines of `path<tab>class`.
     ImageMap,
+    /// Images as Base64: lines of `class<tab>image`, or `key<tab>class<tab>image`.
+    Base64Images,
     /// Fields separated by commas or semicolons.
     Csv,
     /// Fields separated by tabs.
@@ -60,6 +62,10 @@ pub enum FileFormat {
     Bzip2,
     /// Compressed by xz.
     Xz,
+    /// Compressed by a program whose format is not read: LZMA, LZ4, compress.
+    OtherCompressed,
+    /// An archive of files: tar, 7z, RAR.
+    Archive,
     /// A ZIP archive; also what NumPy's `.npz` is.
     Zip,
     /// A JPEG image.
@@ -84,6 +90,10 @@ pub enum FileFormat {
     Arrow,
     /// An HDF5 file.
     Hdf5,
+    /// An HTML page, such as the answer of a server in place of a file.
+    Html,
+    /// A pointer of Git LFS, in place of the file.
+    GitLfs,
     /// Text of 16 bits a character.
     Utf16,
     /// Text of 32 bits a character.
@@ -112,6 +122,11 @@ const SIGNATURES: &[(&[u8], FileFormat)] = &[
     (b"\x28\xb5\x2f\xfd", FileFormat::Zstd),
     (b"BZh", FileFormat::Bzip2),
     (b"\xfd7zXZ\0", FileFormat::Xz),
+    (b"\x5d\0\0", FileFormat::OtherCompressed),
+    (b"\x04\x22\x4d\x18", FileFormat::OtherCompressed),
+    (b"\x1f\x9d", FileFormat::OtherCompressed),
+    (b"7z\xbc\xaf\x27\x1c", FileFormat::Archive),
+    (b"Rar!\x1a\x07", FileFormat::Archive),
     (b"PK\x03\x04", FileFormat::Zip),
     (b"PK\x05\x06", FileFormat::Zip),
     (b"\xff\xd8\xff", FileFormat::Jpeg),
@@ -127,6 +142,7 @@ const SIGNATURES: &[(&[u8], FileFormat)] = &[
     (b"PAR1", FileFormat::Parquet),
     (b"ARROW1", FileFormat::Arrow),
     (b"\x89HDF\r\n\x1a\n", FileFormat::Hdf5),
+    (b"version https://git-lfs", FileFormat::GitLfs),
     (b"\xff\xfe\0\0", FileFormat::Utf32),
     (b"\0\0\xfe\xff", FileFormat::Utf32),
     (b"\xff\xfe", FileFormat::Utf16),
@@ -152,7 +168,18 @@ impl FileFormat {
         match FileFormat::of_data(file) {
             Ok(FileFormat::Text | FileFormat::Bytes) | Err(_) => String::new(),
             Ok(format) if expected(format) => String::new(),
-            Ok(format) => format!("It looks like {}. {}", format.describe(), format.advice()),
+            Ok(format) => format!("It looks like {}. {}", format.describe(), format.advice_on(file.path())),
+        }
+    }
+
+    /// [`FileFormat::advice`] for a file with this path: one that is named as a compressed file is unpacked already.
+    pub fn advice_on(self, path: &str) -> &'static str {
+        let is_unpacked = [".gz", ".gzip", ".zst", ".zstd"].iter().any(|ending| path.ends_with(ending));
+        match self {
+            FileFormat::Gzip | FileFormat::Zstd if is_unpacked => {
+                "It was compressed twice: decompress it once (gunzip, or zstd -d), and keep the ending of its name."
+            }
+            _ => self.advice(),
         }
     }
 
@@ -190,6 +217,9 @@ impl FileFormat {
         if head.starts_with(b"BM") && head.get(6..10) == Some(&[0; 4]) {
             return FileFormat::Bmp;
         }
+        if head.get(257..262) == Some(b"ustar") {
+            return FileFormat::Archive;
+        }
         if is_documented_cbf(head, size) {
             return FileFormat::Cbf;
         }
@@ -225,6 +255,7 @@ impl FileFormat {
             FileFormat::Script => "a script of utterances (.scp)",
             FileFormat::Configuration => "a CNTK configuration",
             FileFormat::ImageMap => "a list of images and their classes",
+            FileFormat::Base64Images => "a list of images as Base64",
             FileFormat::Csv => "a table with commas or semicolons between its fields (CSV)",
             FileFormat::Tsv => "a table with tabs between its fields (TSV)",
             FileFormat::Numbers => "a table of numbers with blanks between them",
@@ -235,6 +266,8 @@ impl FileFormat {
             FileFormat::Zstd => "a file compressed by zstd",
             FileFormat::Bzip2 => "a file compressed by bzip2",
             FileFormat::Xz => "a file compressed by xz",
+            FileFormat::OtherCompressed => "a file compressed by LZMA, LZ4 or compress",
+            FileFormat::Archive => "an archive of files (tar, 7z or RAR)",
             FileFormat::Zip => "a ZIP archive (or NumPy's .npz)",
             FileFormat::Jpeg => "a JPEG image",
             FileFormat::Png => "a PNG image",
@@ -247,6 +280,8 @@ impl FileFormat {
             FileFormat::Parquet => "a Parquet file",
             FileFormat::Arrow => "an Arrow (Feather) file",
             FileFormat::Hdf5 => "an HDF5 file",
+            FileFormat::Html => "an HTML page, perhaps the answer of a server in place of the file",
+            FileFormat::GitLfs => "a pointer of Git LFS, not the file itself",
             FileFormat::Utf16 => "a text file in UTF-16",
             FileFormat::Utf32 => "a text file in UTF-32",
             FileFormat::Text => "a text file of an unknown format",
@@ -272,6 +307,7 @@ impl FileFormat {
                 "Name it as 'scpFile' of an 'HTKFeatureDeserializer' or of a 'KaldiDeserializer'."
             }
             FileFormat::ImageMap => "Name it as 'file' of an 'ImageDeserializer'.",
+            FileFormat::Base64Images => "Name it as 'file' of a 'Base64ImageDeserializer'.",
             FileFormat::Configuration => "Open it as the configuration, not as the data.",
             FileFormat::Csv | FileFormat::Tsv | FileFormat::Numbers => {
                 "Write each line as '|name value value ...' first, with blanks between the values; or read the table with \
@@ -297,6 +333,14 @@ impl FileFormat {
             FileFormat::Zstd => "Give it a name that ends in '.zst': it is then unpacked while it is read.",
             FileFormat::Bzip2 => "Decompress it first: bunzip2 FILE.",
             FileFormat::Xz => "Decompress it first: unxz FILE.",
+            FileFormat::OtherCompressed => {
+                "Decompress it first; files compressed by zstd or gzip are read as they are."
+            }
+            FileFormat::Archive => "Unpack it first, and name the files in it.",
+            FileFormat::Html => {
+                "Open it in a browser to see what the server says, and download the file again."
+            }
+            FileFormat::GitLfs => "Fetch the file first: git lfs pull.",
             FileFormat::Zip => {
                 "The command-line tool makes CNTK's text format of NumPy's archives: cntk-reader convert FILE NEW.ctf. Unpack \
                  others first: unzip FILE."
@@ -395,6 +439,9 @@ fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
         return format;
     }
     let all = |test: &dyn Fn(&str) -> bool| lines.iter().all(|line| test(line));
+    if is_html(first) {
+        return FileFormat::Html;
+    }
     if first.starts_with(['{', '[']) && (first.contains('"') || first == "{" || first == "[") {
         return FileFormat::Json;
     }
@@ -409,6 +456,9 @@ fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
     }
     if all(&is_image_line) {
         return FileFormat::ImageMap;
+    }
+    if all(&is_labelled) && lines.iter().any(|line| is_base64_image(line)) {
+        return FileFormat::Base64Images;
     }
     if all(&is_libsvm_line) {
         return FileFormat::LibSvm;
@@ -511,16 +561,63 @@ fn is_assignment(line: &str) -> bool {
     })
 }
 
-/// `path<tab>class`, or `key<tab>path<tab>class`, with the path of an image.
+/// `path<tab>class`, or `key<tab>path<tab>class`, with the path of an image. Other separators are mistakes that the map file's
+/// own errors explain.
 fn is_image_line(line: &str) -> bool {
-    let columns: Vec<&str> = line.split('\t').collect();
-    let (path, class) = match columns[..] {
-        [path, class] | [_, path, class, ..] => (path, class.trim_end()),
-        _ => return false,
+    let is_image = |path: &str| {
+        let ending = path.trim_matches('"').rsplit_once('.').map_or("", |(_, ending)| ending);
+        IMAGE_ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending))
     };
-    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let is_image = IMAGE_ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending));
-    is_image && !class.is_empty() && class.bytes().all(|byte| byte.is_ascii_digit())
+    let is_class = |class: &str| !class.is_empty() && class.bytes().all(|byte| byte.is_ascii_digit());
+    let columns: Vec<&str> = line.split('\t').collect();
+    match columns[..] {
+        [path, class] | [_, path, class, ..] => is_image(path) && is_class(class.trim_end()),
+        _ => line.rsplit_once([',', ';', ' ']).is_some_and(|(path, class)| is_image(path) && is_class(class)),
+    }
+}
+
+/// `class<tab>...`, or `key<tab>class<tab>...`. The image may be cut off.
+fn is_labelled(line: &str) -> bool {
+    data_of(line).is_some()
+}
+
+/// The last column of a line that has a class in the column before it.
+fn data_of(line: &str) -> Option<&str> {
+    let is_class = |class: &str| !class.is_empty() && class.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, rest) = line.split_once('\t')?;
+    match rest.split_once('\t') {
+        Some((class, data)) if is_class(class) => Some(data),
+        _ if is_class(first) => Some(rest),
+        _ => None,
+    }
+}
+
+/// The Base64 of the bytes that images begin with: JPEG, PNG, BMP, WebP, TIFF, GIF.
+const BASE64_OF_IMAGES: [&str; 8] =
+    ["/9j/", "iVBORw0KGgo", "Qk", "UklGR", "SUkqA", "TU0AK", "R0lGODdh", "R0lGODlh"];
+
+/// Fewer characters than any image has as Base64.
+const LEAST_BASE64: usize = 40;
+
+/// Whether the last column of a line is an image as Base64, perhaps with what programs write around it.
+fn is_base64_image(line: &str) -> bool {
+    let Some(data) = data_of(line) else { return false };
+    // Further columns are errors that the deserializer explains.
+    let data = data.split('\t').next().unwrap_or(data);
+    let data =
+        data.trim().strip_prefix('b').filter(|rest| rest.starts_with(['\'', '"'])).unwrap_or(data.trim());
+    let data = data.trim_matches(['\'', '"']);
+    if data.get(..11).is_some_and(|start| start.eq_ignore_ascii_case("data:image/")) {
+        return true;
+    }
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte);
+    let begins = BASE64_OF_IMAGES.iter().any(|start| data.replace('_', "/").starts_with(start));
+    begins && data.len() >= LEAST_BASE64 && data.trim_end().bytes().all(is_base64)
+}
+
+fn is_html(line: &str) -> bool {
+    let starts = |start: &str| line.get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start));
+    starts("<!doctype html") || starts("<html")
 }
 
 /// The group of a line in a ranking: `qid:3`.
@@ -573,6 +670,8 @@ mod tests {
             ("# mine\nrandomize = true\nreader = [\n", FileFormat::Configuration),
             ("a/1.jpg\t0\nb@/2.PNG\t17\n", FileFormat::ImageMap),
             ("k1\ta/1.jpg\t0\nk2\t2.bmp\t17\n", FileFormat::ImageMap),
+            ("a/1.jpg,0\nb/2.png,17\n", FileFormat::ImageMap),
+            ("a/1.jpg 0\nb/2.png 17\n", FileFormat::ImageMap),
             ("a,b,label\n1,2,3\n4,5,6\n", FileFormat::Csv),
             ("1;2;3\n4;5;6\n", FileFormat::Csv),
             ("1\t2\n3\t4\n", FileFormat::Tsv),
@@ -609,6 +708,47 @@ mod tests {
         htk.extend([1; 16]);
         assert_eq!(of(&htk), FileFormat::HtkFeatures);
         assert_ne!(FileFormat::of_bytes(&htk, 1000), FileFormat::HtkFeatures);
+    }
+
+    #[test]
+    fn images_as_base64() {
+        let jpeg = "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJ";
+        let png = "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAA";
+        for text in [
+            format!("0\t{jpeg}\n1\t{png}\n"),
+            format!("k1\t0\t{jpeg}\nk2\t1\t{png}\n"),
+            format!("7\t0\t{jpeg}\n8\t1\t!!!!\n"),
+            format!("7\t0\t{jpeg}\tmore\n"),
+            format!("0\tb'{jpeg}'\n"),
+            format!("0\t\"{}\"\n", jpeg.replace('/', "_")),
+            format!("0\tdata:image/png;base64,{png}\n"),
+        ] {
+            assert_eq!(of(text.as_bytes()), FileFormat::Base64Images, "{text}");
+        }
+        let long = format!("k1\t0\t{jpeg}{}\n", "A".repeat(100_000));
+        assert_eq!(
+            FileFormat::of_bytes(&long.as_bytes()[..HEAD], long.len() as u64),
+            FileFormat::Base64Images
+        );
+        assert_eq!(of(b"1\tQk\n2\tQuick\n"), FileFormat::Tsv);
+    }
+
+    #[test]
+    fn files_that_stand_for_others_are_named() {
+        let mut tar = vec![b'a'; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        for (bytes, expected) in [
+            (&tar[..], FileFormat::Archive),
+            (b"7z\xbc\xaf\x27\x1c\0\x04", FileFormat::Archive),
+            (b"Rar!\x1a\x07\x01\0", FileFormat::Archive),
+            (b"\x5d\0\0\x80\0\xff", FileFormat::OtherCompressed),
+            (b"<!DOCTYPE html>\n<html>404</html>\n", FileFormat::Html),
+            (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", FileFormat::GitLfs),
+        ] {
+            assert_eq!(of(bytes), expected);
+        }
+        assert!(FileFormat::Gzip.advice_on("a.ctf.gz").contains("compressed twice"));
+        assert!(FileFormat::Gzip.advice_on("a.ctf").contains("ends in '.gz'"));
     }
 
     #[test]

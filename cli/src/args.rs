@@ -9,7 +9,6 @@ use crate::commands::info::Info;
 use crate::commands::order::Order;
 use crate::commands::validate::Validate;
 use clap::{Parser, Subcommand, ValueEnum};
-use std::num::NonZeroUsize;
 
 /// Looks at training data of CNTK, checks and converts them.
 ///
@@ -33,6 +32,9 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  a file cannot be read or written";
 
+/// The most threads that can be asked for.
+const MOST_THREADS: u64 = cntk_reader::pool::MOST_THREADS as u64;
+
 /// What every command takes.
 #[derive(Debug, clap::Args)]
 pub struct Global {
@@ -41,8 +43,8 @@ pub struct Global {
     pub quiet: bool,
 
     /// Threads that load and parse [default: the CPUs that the process may use]
-    #[arg(long, global = true, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_THREADS))]
+    pub threads: Option<u64>,
 
     /// The reader of a configuration that has several, by the keys that lead to it: train.reader
     #[arg(long, global = true, value_name = "NAME")]

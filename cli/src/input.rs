@@ -70,7 +70,7 @@ impl Input {
         }
         let advice = match BareFiles::recognize(&[text]) {
             Ok(_) => format!("'cntk-reader info {text} --config' prints a configuration that reads it."),
-            Err(_) => input.format.advice().to_owned(),
+            Err(_) => input.format.advice_on(text).to_owned(),
         };
         Err(Failure::Data(format!(
             "'{text}' is {}. A configuration was expected, or a data file in CNTK's text or binary format. {advice}",
@@ -200,6 +200,11 @@ impl Input {
 
 /// What a file is: a file that is named as a configuration is taken for one, unless it certainly is something else.
 pub fn format_of(path: &Path) -> Result<FileFormat, Failure> {
+    if path == Path::new("-") {
+        let message = "Data are not read from the standard input, because they are read more than once: write them to a file. A \
+                       file named '-' is './-'.";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let format = FileFormat::of_file(&address::text_of(path))?;
     let is_named =
         path.extension().is_some_and(|ending| ["cntk", "bs", "config"].iter().any(|known| ending == *known));

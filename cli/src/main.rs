@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    cntk_reader::set_threads(args.global.threads.map_or(0, |threads| threads.get()));
+    cntk_reader::set_threads(args.global.threads.map_or(0, |threads| threads as usize));
     let global = &args.global;
     let least = if global.quiet { LogLevel::Error } else { LogLevel::Warning };
     cntk_reader::set_log_sink(Some(Arc::new(move |level, line| match level {

@@ -14,6 +14,7 @@ use crate::config::{self, Section};
 use crate::corpus::Corpus;
 use crate::deserialize::binary;
 use crate::deserialize::bundle::frame_mode;
+use crate::deserialize::check;
 use crate::deserialize::frames::Frames;
 use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
 use crate::deserialize::{Deserializer, InFrameMode, image, text as ctf};
@@ -194,7 +195,9 @@ fn open_by_type(
             open_speech(&options, corpus, is_primary)?
         }
         "ImageDeserializer" | "Base64ImageDeserializer" => {
-            image::open(&config::image_deserializer(section, name)?, &[], corpus)?
+            let images = image::open(&config::image_deserializer(section, name)?, &[], corpus)?;
+            check::log_remarks(&*images);
+            images
         }
         _ => ctf::open_files(&config::text_deserializer(section, name)?, corpus, false, None)?,
     })

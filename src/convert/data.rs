@@ -5,6 +5,7 @@ use crate::front::{MinibatchStream, Reader};
 use crate::memory::room;
 use crate::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
 use crate::{Builder, Epoch, Error, Result};
+use std::collections::HashSet;
 
 /// Bytes of values in a batch, about.
 const BATCH_BYTES: usize = 16 << 20;
@@ -233,6 +234,11 @@ impl Data {
             })
         };
         let found = names.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let mut named = HashSet::new();
+        if let Some(name) = names.iter().find(|name| !named.insert(*name)) {
+            let message = format!("The stream '{name}' is selected twice.");
+            return Err(Error::argument(message).with_detail("Name each stream once.").in_stream(name));
+        }
         self.selected = found.iter().map(|&number| self.selected[number]).collect();
         self.streams = found.iter().map(|&number| self.streams[number].clone()).collect();
         Ok(())

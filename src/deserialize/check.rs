@@ -4,13 +4,13 @@
 //! parsers can go on after a failure check chunks themselves ([`super::ChunkSource::check`]). Chunks of all others are loaded
 //! and looked at ([`check_loaded`]).
 
-use super::Deserializer;
 use super::fetched::Fetched;
-use super::{Chunk, Loaded};
+use super::{Chunk, ChunkSource, Deserializer, Loaded};
 use crate::cancel::carried;
 use crate::compact::Value;
 use crate::corpus::Corpus;
 use crate::error::{ErrorKind, Location};
+use crate::log::{Level, Logger};
 use crate::pack::plain::PlainSequence;
 use crate::sequence::{ChunkId, SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage, StreamInfo};
@@ -66,6 +66,12 @@ impl Finding {
         self
     }
 
+    /// The finding as a line of the log.
+    pub(crate) fn log_line(&self) -> String {
+        let error = Error::data(&*self.message).with_detail(&self.detail);
+        error.completed(self.location.clone()).to_string()
+    }
+
     /// Adds the key of the sequence.
     #[must_use]
     pub fn for_key(mut self, key: String) -> Finding {
@@ -84,6 +90,13 @@ impl From<Error> for Finding {
             location: error.location().clone(),
             kind: Some(error.kind()),
         }
+    }
+}
+
+/// Logs the remarks of a deserializer that was opened to be read.
+pub fn log_remarks(source: &dyn ChunkSource) {
+    for remark in source.remarks() {
+        Logger::log_always(Level::Warning, &remark.log_line());
     }
 }
 

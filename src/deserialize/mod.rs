@@ -195,6 +195,11 @@ pub trait ChunkSource: Send + Sync {
     /// Forgets the errors that its chunks have [counted](Chunk::commit_errors), because the reader continues as a new one would.
     fn forget_errors(&self) {}
 
+    /// Legal content that is rarely meant, as notes of a check. A reader that is opened logs them as warnings.
+    fn remarks(&self) -> Vec<check::Finding> {
+        Vec::new()
+    }
+
     /// Called when the end of a sweep was delivered. Logs a summary of the warnings that were not written one by one.
     fn end_sweep(&self) {}
 

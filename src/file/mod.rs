@@ -16,6 +16,8 @@ pub mod faults;
 mod first_states;
 #[cfg(feature = "compression")]
 mod frames;
+#[cfg(feature = "compression")]
+mod gzip;
 mod local;
 pub mod mounted;
 mod new_file;
@@ -36,7 +38,7 @@ pub use first_states::FirstStates;
 pub(crate) use frames::{FrameTable, pack};
 pub use new_file::NewFile;
 pub(crate) use packed::is_named_as_zstd;
-pub use retry::with_retry;
+pub use retry::{is_lasting, with_retry};
 
 use crate::limits::LARGEST_FILE;
 use crate::memory::room;

@@ -59,6 +59,17 @@ fn is_transient(cause: &io::Error) -> bool {
         || matches!(cause.raw_os_error(), Some(libc::EIO | libc::ESTALE))
 }
 
+/// Whether a file cannot be read for a reason that stays: the fault of the data or of their path, rather than of a disk or a
+/// network that may recover. After such an error a reader goes on behind the sequences that it concerns.
+pub fn is_lasting(cause: &io::Error) -> bool {
+    use IoErrorKind::{
+        InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+    };
+    let is_loop = cause.raw_os_error() == Some(libc::ELOOP);
+    let kinds = [NotFound, PermissionDenied, IsADirectory, NotADirectory, InvalidInput, InvalidFilename];
+    is_loop || kinds.contains(&cause.kind())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +115,20 @@ mod tests {
     fn what_cannot_pass_is_final() {
         for errno in [libc::EACCES, libc::ENOENT, libc::EBADF, libc::EISDIR] {
             assert_eq!(attempts(errno), (1, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn missing_files_last_and_broken_disks_may_recover() {
+        for errno in
+            [libc::ENOENT, libc::EACCES, libc::EISDIR, libc::ENOTDIR, libc::ENAMETOOLONG, libc::ELOOP]
+        {
+            let cause = io::Error::from_raw_os_error(errno);
+            assert!(is_lasting(&cause) && !crate::Error::io("Error", "f", &cause).may_pass(), "{cause}");
+        }
+        for errno in [libc::EIO, libc::ESTALE, libc::EAGAIN, libc::ETIMEDOUT, libc::ENOSPC, libc::EMFILE] {
+            let cause = io::Error::from_raw_os_error(errno);
+            assert!(!is_lasting(&cause) && crate::Error::io("Error", "f", &cause).may_pass(), "{cause}");
         }
     }
 }

@@ -18,7 +18,6 @@ use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::{Error, Result};
-use flate2::bufread::MultiGzDecoder;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
@@ -274,9 +273,9 @@ impl Entry {
         let mut input = BufReader::with_capacity(BLOCK, source);
         match compression {
             Compression::Gzip => {
-                let mut decoder = MultiGzDecoder::new(&mut input);
-                let copied = self.copy(&mut decoder, packed, part);
-                drop(decoder);
+                let mut members = super::gzip::Members::new(&mut input);
+                let copied = self.copy(&mut members, packed, part);
+                drop(members);
                 let (size, sum) = copied?.map_err(|cause| {
                     let at = input.get_ref().input.at() - input.buffer().len() as u64;
                     broken(packed, "gzip data are damaged", at, &cause)

@@ -5,8 +5,8 @@ use super::inspector::Inspector;
 use super::sequences::SequenceReader;
 use super::{TextOutline, generated};
 use crate::config::{
-    self, CbfDeserializer, Config, HtkFeatureDeserializer, HtkMlfDeserializer, ImageDeserializer,
-    KaldiDeserializer, ReaderOptions, Section,
+    self, Base64ImageDeserializer, CbfDeserializer, Config, HtkFeatureDeserializer, HtkMlfDeserializer,
+    ImageDeserializer, KaldiDeserializer, ReaderOptions, Section,
 };
 use crate::deserialize::htk::mlf::LARGEST_DIM;
 use crate::deserialize::{htk, image, kaldi};
@@ -48,6 +48,7 @@ enum Source {
     Kaldi { is_script: bool, stream: String, dim: usize, is_sparse: bool },
     Labels { states: Option<String>, stream: String, classes: usize },
     Images { map: String, streams: [String; 2], classes: usize, has_keys: bool },
+    Base64Images { streams: [String; 2], classes: usize, has_keys: bool },
 }
 
 /// Lines of a companion that are shown.
@@ -61,6 +62,19 @@ impl BareFiles {
         let mut files = paths.iter().map(|path| BareFile::recognize(path)).collect::<Result<Vec<_>>>()?;
         files.sort_by_key(|file| matches!(file.source, Source::Labels { .. }));
         let mut names = BTreeSet::new();
+        for (path, name) in files
+            .iter()
+            .filter_map(BareFile::outline)
+            .flat_map(|(path, outline)| outline.streams.iter().map(move |stream| (path, &stream.name)))
+        {
+            if !names.insert(name.to_lowercase()) {
+                let message = format!("Several of the files have a stream '{name}'.");
+                let detail = "Files that are given together are joined by key: each has other streams of the same sequences. If \
+                              they are parts of one data set, give them one by one, or a configuration that lists them in one \
+                              deserializer: 'file = (a.ctf:b.ctf)' or 'file = *.ctf'.";
+                return Err(Error::data(message).with_detail(detail).in_file(path).in_stream(name));
+            }
+        }
         for name in files.iter_mut().flat_map(|file| file.source.stream_names()) {
             let mut number = 1;
             let base = name.clone();
@@ -112,7 +126,7 @@ impl BareFiles {
     fn options(&self) -> ReaderOptions {
         let has_numbers = |file: &BareFile| match &file.source {
             Source::Text(outline) => outline.numeric_keys,
-            Source::Images { has_keys, .. } => !has_keys,
+            Source::Images { has_keys, .. } | Source::Base64Images { has_keys, .. } => !has_keys,
             Source::Binary => true,
             Source::HtkFeatures { .. } | Source::Kaldi { .. } | Source::Labels { .. } => false,
         };
@@ -162,7 +176,11 @@ impl BareFiles {
         if matches!(&self.0[..], [BareFile { source: Source::Labels { .. }, .. }]) {
             text += "# Labels cannot stand alone: put the deserializer of the features before them.\n";
         }
-        if self.0.iter().any(|file| matches!(file.source, Source::Images { .. })) {
+        if self
+            .0
+            .iter()
+            .any(|file| matches!(file.source, Source::Images { .. } | Source::Base64Images { .. }))
+        {
             text +=
                 "# Images of different sizes need a transform: \"Scale\", with width, height and channels.\n";
         }
@@ -180,7 +198,9 @@ impl Source {
             Source::HtkFeatures { stream, .. }
             | Source::Kaldi { stream, .. }
             | Source::Labels { stream, .. } => vec![stream],
-            Source::Images { streams, .. } => streams.iter_mut().collect(),
+            Source::Images { streams, .. } | Source::Base64Images { streams, .. } => {
+                streams.iter_mut().collect()
+            }
         }
     }
 }
@@ -233,6 +253,11 @@ impl BareFile {
                 Source::Labels { states, stream: labels(), classes: LARGEST_DIM as usize }
             }
             FileFormat::ImageMap => images(path.to_owned(), image::summary_of_map(path)?),
+            FileFormat::Base64Images => {
+                let image::MapSummary { classes, has_text_keys } = image::summary_of_base64(&file)?;
+                let streams = ["features".to_owned(), "labels".to_owned()];
+                Source::Base64Images { streams, classes, has_keys: has_text_keys }
+            }
             FileFormat::Zip => {
                 let lines = image::map_of_zip(path)?;
                 let map = stand_in("map", lines)?;
@@ -244,10 +269,18 @@ impl BareFile {
                     "'{path}' is {}. A configuration was expected, or a file of text, binary data, features, labels or images.",
                     other.describe()
                 );
-                return Err(Error::data(message).with_detail(other.advice()).in_file(path));
+                return Err(Error::data(message).with_detail(other.advice_on(path)).in_file(path));
             }
         };
         Ok(BareFile { path: path.to_owned(), format, source, companion })
+    }
+
+    /// The path and the streams of a text file.
+    fn outline(&self) -> Option<(&str, &TextOutline)> {
+        match &self.source {
+            Source::Text(outline) => Some((&self.path, outline)),
+            _ => None,
+        }
     }
 
     /// The deserializer as a configuration has it. `is_looked_at`: of the file as it is, by what stands for its companion.
@@ -309,6 +342,11 @@ impl BareFile {
                     labels,
                     *classes,
                 );
+                take(&images, images.section())
+            }
+            Source::Base64Images { streams: [features, labels], classes, .. } => {
+                let path = address::exact(&self.path);
+                let images = Base64ImageDeserializer::new(Path::new(&path), features, labels, *classes);
                 take(&images, images.section())
             }
         }

@@ -11,6 +11,7 @@ use crate::deserialize::check::{
 use crate::deserialize::text::index::faults;
 use crate::deserialize::{Chunk, Deserializer};
 use crate::sequence::ChunkId;
+use crate::shown::quoted;
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -129,14 +130,16 @@ impl Inspector {
                 }
                 (None, Some(opened)) => {
                     run.report(notes::of_format(self.settings.deserializers.get(number)));
+                    run.report(opened.remarks());
                     self.check_member(member, opened, &mut run, total, progress)?;
-                    run.report_names(member.name());
+                    run.report_names(member);
                     run.report_text_ids(member.name());
                     run.report_repeats(member.name());
                     let seen = run.summary.streams.last().cloned().unwrap_or_default();
                     let member_options = self.settings.deserializers.get(number);
                     let counted = std::mem::take(&mut run.notes);
-                    run.report(notes::of_member(member_options, member, &seen, &counted));
+                    let is_joined = self.members().len() > 1;
+                    run.report(notes::of_member(member_options, member, &seen, &counted, is_joined));
                 }
                 (None, None) => {}
             }
@@ -269,12 +272,21 @@ impl Run<'_> {
     }
 
     /// Reports the names that no stream of the last deserializer has.
-    fn report_names(&mut self, file: &str) {
+    fn report_names(&mut self, member: &InspectedMember) {
         let names = self.summary.unknown_names.last().cloned().unwrap_or_default();
-        self.report(names.into_iter().map(|unknown| {
-            let message =
-                format!("Samples with the name '{}' are not read: no stream has this name.", unknown.name);
-            Finding::new(Severity::Note, message).in_file(file)
+        let of_streams = member.streams().iter().map(|info| info.name.as_str());
+        let all: Vec<&str> = of_streams.chain(names.iter().map(|other| other.name.as_str())).collect();
+        self.report(names.iter().map(|unknown| {
+            let name = &unknown.name;
+            let alike = |other: &&&str| **other != name && other.eq_ignore_ascii_case(name);
+            let similar = all.iter().find(alike).map_or_else(String::new, |other| {
+                format!(" '{}' differs from it in upper and lower case only.", quoted(other.as_bytes()))
+            });
+            let message = format!(
+                "Samples with the name '{}' are not read: no stream has this name.{similar}",
+                quoted(name.as_bytes())
+            );
+            Finding::new(Severity::Note, message).in_file(member.name())
         }));
     }
 

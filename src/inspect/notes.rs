@@ -23,6 +23,7 @@ pub(super) fn of_member(
     member: &InspectedMember,
     statistics: &[StreamStatistics],
     counted: &[CountedNote],
+    is_joined: bool,
 ) -> Vec<Finding> {
     let mut notes: Vec<Finding> = counted.iter().map(|note| of_count(member, note)).collect();
     let has_indices = matches!(
@@ -39,7 +40,12 @@ pub(super) fn of_member(
         notes.extend(of_stream);
     }
     if let Some(DeserializerOptions::Text(text)) = options {
-        notes.extend(of_ids(text, member));
+        notes.extend(of_ids(text, member, is_joined));
+    }
+    if member.opened().is_some() && member.lengths().sequences() == 0 {
+        let mut note = Finding::new(Severity::Note, "There are no sequences, so that nothing can be read.");
+        "Check how the file was written.".clone_into(&mut note.detail);
+        notes.push(note.in_file(member.name()));
     }
     notes
 }
@@ -124,8 +130,8 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
     })
 }
 
-/// What ids look like that are none.
-fn of_ids(text: &TextOptions, member: &InspectedMember) -> Option<Finding> {
+/// Ids that may be labels. `is_joined`: other deserializers have the other streams of the sequences, so one stream is no sign of it.
+fn of_ids(text: &TextOptions, member: &InspectedMember, is_joined: bool) -> Option<Finding> {
     let lengths = member.lengths();
     let (sequences, samples) = (lengths.sequences(), lengths.samples());
     let path = files::named(&text.file).ok().filter(|paths| paths.len() == 1)?.swap_remove(0);
@@ -133,7 +139,7 @@ fn of_ids(text: &TextOptions, member: &InspectedMember) -> Option<Finding> {
     if !has_ids || samples <= sequences {
         return None;
     }
-    let is_alone = member.streams().len() == 1 && member.streams()[0].storage != Storage::Dense;
+    let is_alone = !is_joined && member.streams().len() == 1 && member.streams()[0].storage != Storage::Dense;
     let (message, detail) = match (sequences, is_alone) {
         (1, _) => (
             format!("All {samples} lines have one id: they are one sequence."),

@@ -9,6 +9,7 @@ use crate::deserialize::binary;
 use crate::deserialize::bundle::{
     Bundle, JoinOptions, Member, check_frames, check_names, frame_mode, frame_modes,
 };
+use crate::deserialize::check;
 use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::frames::Frames;
@@ -74,6 +75,7 @@ pub(super) fn deserializer(
     let describe = |(one, deserializer): (&DeserializerOptions, &AnyDeserializer)| {
         inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer.clone())
     };
+    opened.iter().for_each(|one| check::log_remarks(&*one.source()));
     let described = options.deserializers.iter().zip(&opened).map(describe).collect();
     Ok((compose(options, opened, corpus, pool)?, described))
 }

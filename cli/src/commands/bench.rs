@@ -159,7 +159,7 @@ impl Bench {
             return self.threads_list.clone();
         }
         if let Some(threads) = global.threads {
-            return vec![threads.get()];
+            return vec![threads as usize];
         }
         let cpus = cntk_reader::threads();
         let powers = std::iter::successors(Some(1usize), |threads| threads.checked_mul(2));

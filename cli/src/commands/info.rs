@@ -6,8 +6,10 @@ use crate::input::{Checked, Found, Input};
 use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
 use cntk_reader::index::CacheState;
-use cntk_reader::inspect::{Brief, CheckOptions, CheckProgress, Lengths, StreamStatistics, WindowUse};
-use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Storage, StreamInfo};
+use cntk_reader::inspect::{
+    Brief, CheckOptions, CheckProgress, Finding, Lengths, Severity, StreamStatistics, WindowUse,
+};
+use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Location, Storage, StreamInfo};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -53,7 +55,20 @@ struct Report {
     /// What `validate` would list, if all was looked at.
     errors: u64,
     warnings: u64,
+    /// Legal content that is rarely meant: the first notes that `validate` lists.
+    notes: Vec<Note>,
 }
+
+#[derive(Serialize)]
+struct Note {
+    file: Option<String>,
+    line: Option<u64>,
+    stream: Option<String>,
+    message: String,
+}
+
+/// Notes that are shown.
+const NOTES: usize = 10;
 
 #[derive(Serialize)]
 struct Deserializer {
@@ -138,7 +153,16 @@ pub fn run(options: &Info, global: &Global) -> Outcome {
         FileFormat::Cbf if !options.full => check.sample(SAMPLE),
         _ => check,
     };
-    let checked = input.check(&check, &mut |_| ControlFlow::Continue(()), &mut show)?;
+    let mut notes = Vec::new();
+    let mut keep_notes = |finding: Finding| {
+        if finding.severity == Severity::Note && notes.len() < NOTES {
+            let Location { file, line, stream, .. } = finding.location;
+            let message = [finding.message, finding.detail].join(" ").trim_end().to_owned();
+            notes.push(Note { file, line, stream, message });
+        }
+        ControlFlow::Continue(())
+    };
+    let checked = input.check(&check, &mut keep_notes, &mut show)?;
     drop(progress);
     if let Some(error) = checked.data.members().iter().find_map(|member| member.error()) {
         return Err(error.clone().into());
@@ -148,7 +172,7 @@ pub fn run(options: &Info, global: &Global) -> Outcome {
         output.finish()?;
         return Ok(Exit::Good);
     }
-    write(output, &Report::full(&input, &checked))
+    write(output, &Report { notes, ..Report::full(&input, &checked) })
 }
 
 fn write(mut output: Output, report: &Report) -> Outcome {
@@ -213,6 +237,7 @@ impl Report {
             window: data.window(Some(&summary.streams)).into(),
             errors: summary.errors,
             warnings: summary.warnings,
+            notes: Vec::new(),
         }
     }
 
@@ -248,6 +273,7 @@ impl Report {
             window: brief.window().into(),
             errors: 0,
             warnings: 0,
+            notes: Vec::new(),
         }
     }
 }
@@ -327,6 +353,11 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
             "{errors} errors and {warnings} warnings: cntk-reader validate {}",
             report.file
         ))?;
+    }
+    for Note { file, line, message, .. } in &report.notes {
+        let file = file.as_deref().unwrap_or(&report.file);
+        let line = line.map_or_else(String::new, |line| format!(", line {line}"));
+        output.line(&format!("{}: {message} ({file}{line})", output.colored("1;36", "note")))?;
     }
     Ok(())
 }

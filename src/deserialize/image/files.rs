@@ -10,6 +10,7 @@ use super::zip::Members;
 use super::{Common, copies, label_dim, too_large};
 use crate::config::options::ImageOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::check::Finding;
 use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::{SEED, mix};
@@ -17,7 +18,7 @@ use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
-use crate::file::{self, Confinement, FirstStates};
+use crate::file::{self, Confinement, FirstStates, is_lasting};
 use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;
@@ -67,9 +68,6 @@ impl FileImages {
         let begun = Instant::now();
         let map = Map::read(&options.file, label_dim(options)?, corpus)
             .map_err(|error| error.in_stream(&options.labels))?;
-        if let Some(remark) = map.remark() {
-            Logger::log_always(Level::Warning, &remark);
-        }
         check_paths(&map, &options.confinement).map_err(|error| error.in_stream(&options.features))?;
         let is_tolerant = !options.as_cntk && options.max_errors > 0;
         let members = Members::find(&map, options.as_cntk, is_tolerant)
@@ -140,6 +138,10 @@ impl ChunkTable for FileImages {
 }
 
 impl ChunkSource for FileImages {
+    fn remarks(&self) -> Vec<Finding> {
+        self.shared.map.remark().into_iter().collect()
+    }
+
     fn streams(&self) -> &[StreamInfo] {
         &self.shared.common.streams
     }
@@ -322,8 +324,8 @@ impl Shared {
             io::ErrorKind::FileTooLarge => {
                 unread(true, &too_large(std::fs::metadata(path).map_or(0, |file| file.len()), most))
             }
-            kind => {
-                unread(is_lasting(kind), &Error::io("Error reading file", &path.to_string_lossy(), &cause))
+            _ => {
+                unread(is_lasting(&cause), &Error::io("Error reading file", &path.to_string_lossy(), &cause))
             }
         })?;
         match state {
@@ -354,17 +356,6 @@ impl Unread {
     fn into_parts(self) -> (bool, Error) {
         (self.is_lasting, self.error)
     }
-}
-
-/// Whether a file that cannot be read for this reason is the fault of the data, rather than of a disk or a network that may recover.
-fn is_lasting(kind: io::ErrorKind) -> bool {
-    use io::ErrorKind::{
-        InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
-    };
-    matches!(
-        kind,
-        NotFound | PermissionDenied | IsADirectory | NotADirectory | InvalidInput | InvalidFilename
-    )
 }
 
 /// A cause as a sentence of its own: with a capital letter and a period.

@@ -3,6 +3,7 @@
 use super::number::{CNumber, unsigned};
 use super::paths;
 use crate::corpus::Corpus;
+use crate::deserialize::check::{Finding, Severity};
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
 use crate::memory::room;
@@ -115,7 +116,8 @@ impl Map {
                 "Image '{path}' has invalid class id '{class}'. It is exceeding the label dimension of '{label_dim}'. \
                  Line {number} in file {file}."
             );
-            Error::data(message).with_detail("Classes count from 0, and 'labelDim' is their number: set it, or correct the line.")
+            let detail = "Classes count from 0, and 'labelDim' is their number: set it, or correct the line.";
+            Error::data(message).with_detail(found(label)).with_detail(detail)
         })?;
         let length = u32::try_from(path.len()).map_err(|_| {
             Error::data("The path is too long.")
@@ -132,14 +134,23 @@ impl Map {
         Ok(Line { path: (at + offset) as u64, length, label: class })
     }
 
-    /// What is to be said of lines with more columns than are read, which is legal but rarely meant.
-    pub fn remark(&self) -> Option<String> {
+    /// The note about lines with more columns than are read, which is legal but rarely meant.
+    pub fn remark(&self) -> Option<Finding> {
         let (line, found, count) = self.longer.as_ref()?;
-        Some(format!(
-            "{count} lines of the map file have more than the three columns key, path and class, which alone are read (CNTK 2.7). The \
-             first one is line {line}. {found} Give other data to another deserializer, joined by key. (file {}, line {line})",
-            self.file
-        ))
+        let lines = if *count == 1 {
+            "1 line of the map file has".to_owned()
+        } else {
+            format!("{count} lines of the map file have")
+        };
+        let message = format!(
+            "{lines} more than the three columns key, path and class, which alone are read (CNTK 2.7)."
+        );
+        let mut note = Finding::new(Severity::Note, message).in_file(&self.file);
+        note.detail = format!(
+            "{found} Remove the further columns, or give their data to another deserializer, joined by key."
+        );
+        note.location.line = Some(*line);
+        Some(note)
     }
 
     /// Path of the map file.

@@ -34,7 +34,7 @@ use files::FileImages;
 use std::sync::Arc;
 use workers::Workers;
 
-pub(crate) use summary::{MapSummary, map_of_zip, summary_of_map};
+pub(crate) use summary::{MapSummary, map_of_zip, summary_of_base64, summary_of_map};
 
 /// Number of views of an image that is delivered in several.
 const VIEWS: u32 = 10;

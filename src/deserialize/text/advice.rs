@@ -4,6 +4,7 @@ use super::parse::report::{Cause, Failure};
 use super::parse::rules::{Rules, is_non_printable, is_value_delimiter};
 use crate::file::DataFile;
 use crate::recognize::FileFormat;
+use crate::shown::quoted;
 use crate::spelling::nearest;
 use std::collections::BTreeSet;
 
@@ -98,14 +99,33 @@ fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> Strin
 }
 
 /// A name was expected and something else found: the character before it may be what ended the sample.
-fn of_byte_before(file: &DataFile, offset: u64) -> String {
+pub(super) fn of_byte_before(file: &DataFile, offset: u64) -> String {
     let start = offset.saturating_sub(OF_LINE as u64);
     let before = read(file, start, (offset - start) as usize);
     let ends_sample =
         |&byte: &u8| is_non_printable(byte) && !is_value_delimiter(byte) && !byte.is_ascii_whitespace();
     let before = before.trim_ascii_end();
     let count = before.iter().rev().take_while(|byte| ends_sample(byte)).count();
-    let (text, place) = (&before[before.len() - count..], start + (before.len() - count) as u64);
+    of_end(&before[before.len() - count..], start + (before.len() - count) as u64)
+}
+
+/// A sample has fewer values than it should: the character at the place where it ended may be none that separates values.
+pub(super) fn of_byte_at(file: &DataFile, offset: u64) -> String {
+    /// Bytes of a character.
+    const LONGEST_CHARACTER: usize = 4;
+    let text = read(file, offset, LONGEST_CHARACTER);
+    let first =
+        text.utf8_chunks().next().map_or(1, |chunk| chunk.valid().chars().next().map_or(1, char::len_utf8));
+    match text.first() {
+        Some(b) if is_non_printable(*b) && !is_value_delimiter(*b) && !b.is_ascii_whitespace() => {
+            of_end(text.get(..first).unwrap_or_default(), offset)
+        }
+        _ => String::new(),
+    }
+}
+
+/// A text that has ended a sample although it should not.
+fn of_end(text: &[u8], place: u64) -> String {
     match text.first() {
         None => String::new(),
         Some(0) => {
@@ -116,7 +136,7 @@ fn of_byte_before(file: &DataFile, offset: u64) -> String {
         }
         Some(_) => format!(
             "'{}' ended the sample at offset {place}: characters beyond ASCII are allowed in comments only.",
-            String::from_utf8_lossy(text)
+            quoted(text)
         ),
     }
 }

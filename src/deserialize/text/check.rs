@@ -76,6 +76,7 @@ impl TextFile {
             note.first.line = numbered.and_then(|finding| finding.location.line);
         }
         self.explain_missing_names(&file, &mut check.findings);
+        explain_ends(&file, &mut check.findings);
         Ok(check)
     }
 
@@ -305,6 +306,25 @@ impl TextFile {
         let known = self.known_lines.lock();
         let before = known.range((Bound::Unbounded, Bound::Included(offset)));
         before.last().map_or((0, 0), |(&offset, &breaks)| (offset, breaks))
+    }
+}
+
+/// Names characters that have ended samples although they look like blanks or digits, in the first findings of a chunk.
+fn explain_ends(file: &DataFile, findings: &mut [Finding]) {
+    /// Findings that are explained: each takes a look at the file.
+    const EXPLAINED: usize = 20;
+    let [no_prefix, short] =
+        [Cause::NoPrefix(0), Cause::ShortSample { dim: 0, values: 0 }].map(|cause| cause.remedy());
+    let is_end = |finding: &&mut Finding| finding.detail == no_prefix || finding.detail == short;
+    for finding in findings.iter_mut().filter(is_end).take(EXPLAINED) {
+        let offset = finding.location.offset.unwrap_or(0);
+        let advice = match finding.detail == no_prefix {
+            true => advice::of_byte_before(file, offset),
+            false => advice::of_byte_at(file, offset),
+        };
+        if !advice.is_empty() {
+            finding.detail = advice;
+        }
     }
 }
 

@@ -2,9 +2,8 @@
 
 use super::header::{Header, in_cntks_words};
 use super::paths::Paths;
-use crate::error::ExceptionClass;
 use crate::file::DataFile;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -21,10 +20,7 @@ impl HtkFile {
         let bytes = paths.bytes_of(path);
         let shown = String::from_utf8_lossy(&bytes);
         let file = DataFile::open_shown(OsStr::from_bytes(&bytes), &shown, |cause| {
-            let error = Error::io("error opening file", &shown, cause);
-            let message = error.message().trim_end_matches('.');
-            let worded = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
-            worded.with_detail(error.detail()).in_file(&shown)
+            Error::io("error opening file", &shown, cause).without_full_stop()
         });
         let file = file.map_err(in_cntks_words)?;
         paths.check_unchanged(path, &file)?;

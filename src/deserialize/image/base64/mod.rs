@@ -311,6 +311,9 @@ impl Chunk for Base64Chunk {
                 Ok((label, Read::Invalid((!common.as_cntk).then(error))))
             };
             let remark = || text::remark(data);
+            if !as_cntk && memchr::memchr(b'\t', data).is_some() {
+                return invalid(&format!("A further column follows the image.{}", remark()));
+            }
             let for_urls = !as_cntk && data.iter().any(|byte| matches!(byte, b'-' | b'_'));
             let has_length = match for_urls {
                 true => text::decode_for_urls(data, bytes)?,

@@ -1,0 +1,196 @@
+//! Errors that stay: reading goes on behind them, or ends with one and the same error.
+
+#[allow(dead_code, reason = "not every test program needs every helper")]
+mod common;
+
+use cntk_reader::{Epoch, Error, ErrorKind, Reader};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// Reads that are tried.
+const READS: usize = 40;
+
+/// Reads a sweep in minibatches of one sequence after `damage`, read by read. Gives the number of sequences, and the errors.
+fn sweep(config: &str, damage: impl FnOnce()) -> (usize, Vec<Error>) {
+    common::quiet();
+    let text = format!("randomize = false\nmultithreadedDeserialization = false\n{config}");
+    let mut reader = Reader::builder().config_text(&text).unwrap().open().unwrap();
+    damage();
+    reader.start_epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap();
+    let (mut count, mut errors) = (0, Vec::new());
+    for _ in 0..READS {
+        match reader.read() {
+            Ok(minibatch) if minibatch.end_of_epoch() && minibatch.is_empty() => return (count, errors),
+            Ok(minibatch) => {
+                count += minibatch.keys().len();
+                if minibatch.end_of_epoch() {
+                    return (count, errors);
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    panic!("the sweep does not end: {count} sequences, {errors:?}");
+}
+
+/// A file of HTK features: frames of one value.
+fn htk(frames: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(frames.to_be_bytes());
+    bytes.extend(100_000u32.to_be_bytes());
+    bytes.extend(4u16.to_be_bytes());
+    bytes.extend(9u16.to_be_bytes());
+    bytes.extend((0..frames).flat_map(|value| (value as f32).to_be_bytes()));
+    bytes
+}
+
+/// Utterances of more frames than a chunk has, so that each is a chunk.
+const FRAMES: u32 = 90_000;
+
+/// Four utterances of HTK features in files of their own.
+fn speech(folder: &Path) -> String {
+    let mut script = String::new();
+    for name in ["a", "b", "c", "d"] {
+        let path = folder.join(format!("{name}.mfc"));
+        fs::write(&path, htk(FRAMES)).unwrap();
+        writeln!(script, "{name}.mfc={}[0,{}]", path.display(), FRAMES - 1).unwrap();
+    }
+    fs::write(folder.join("a.scp"), script).unwrap();
+    format!(
+        "deserializers = ([ type = \"HTKFeatureDeserializer\" ; module = \"HTKDeserializers\" ; \
+         input = [ x = [ scpFile = \"{}\" ; dim = 1 ] ] ])",
+        folder.join("a.scp").display()
+    )
+}
+
+#[test]
+fn a_feature_file_that_vanishes_is_one_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = speech(folder.path());
+    let (count, errors) = sweep(&config, || fs::remove_file(folder.path().join("b.mfc")).unwrap());
+    let kinds: Vec<_> = errors.iter().map(Error::kind).collect();
+    assert_eq!((count, &kinds[..]), (3, &[ErrorKind::Io][..]), "{errors:?}");
+    assert!(errors[0].to_string().contains("No such file"), "{}", errors[0]);
+}
+
+#[test]
+fn a_feature_file_without_permission_or_in_a_loop_of_links_is_one_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = speech(folder.path());
+    let path = folder.path().join("c.mfc");
+    let (count, errors) = sweep(&config, || {
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+    });
+    assert_eq!((count, errors.len()), (3, 1), "{errors:?}");
+}
+
+#[test]
+fn every_feature_file_that_vanishes_is_an_error_and_the_sweep_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = speech(folder.path());
+    let (count, errors) = sweep(&config, || {
+        for name in ["a", "b", "c", "d"] {
+            fs::remove_file(folder.path().join(format!("{name}.mfc"))).unwrap();
+        }
+    });
+    assert_eq!((count, errors.len()), (0, 4), "{errors:?}");
+}
+
+#[test]
+fn a_kaldi_archive_that_vanishes_is_one_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut script = String::new();
+    // More archives than stay open.
+    let archives = 300;
+    for number in 0..archives {
+        let mut archive = format!("u{number} \0BFM \x04").into_bytes();
+        let start = archive.len() - 5;
+        archive.extend(1u32.to_le_bytes());
+        archive.push(4);
+        archive.extend(1u32.to_le_bytes());
+        archive.extend(1f32.to_le_bytes());
+        let path = folder.path().join(format!("{number}.ark"));
+        fs::write(&path, archive).unwrap();
+        writeln!(script, "u{number} {}:{start}", path.display()).unwrap();
+    }
+    fs::write(folder.path().join("a.scp"), script).unwrap();
+    let config = format!(
+        "useNumericSequenceKeys = false\ndeserializers = ([ type = \"KaldiDeserializer\" ; module = \"KaldiDeserializer\" ; \
+         input = [ x = [ scpFile = \"{}\" ; dim = 1 ] ] ])",
+        folder.path().join("a.scp").display()
+    );
+    let text = format!("randomize = false\n{config}");
+    common::quiet();
+    let mut reader = Reader::builder().config_text(&text).unwrap().open().unwrap();
+    for number in 280..archives {
+        let _ = fs::remove_file(folder.path().join(format!("{number}.ark")));
+    }
+    reader.start_epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap();
+    let (mut count, mut errors) = (0, 0);
+    for _ in 0..archives + 1 {
+        match reader.read() {
+            Ok(minibatch) => {
+                count += minibatch.keys().len();
+                if minibatch.end_of_epoch() {
+                    break;
+                }
+            }
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(errors <= archives - 280 && count + errors == archives, "{count} sequences, {errors} errors");
+}
+
+#[test]
+fn a_file_of_a_long_list_that_vanishes_is_an_error_for_its_sequences() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = 300;
+    for number in 0..files {
+        fs::write(folder.path().join(format!("{number:03}.ctf")), format!("|x {number}\n")).unwrap();
+    }
+    let config = format!(
+        "randomize = true\nrandomizationWindow = 1\nsampleBasedRandomizationWindow = false\ndeserializers = ([ type = \
+         \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{}/*.ctf\" ; \
+         input = [ x = [ dim = 1 ; format = \"dense\" ] ] ])",
+        folder.path().display()
+    );
+    common::quiet();
+    let mut reader = Reader::builder().config_text(&config).unwrap().open().unwrap();
+    for number in 280..files {
+        fs::remove_file(folder.path().join(format!("{number:03}.ctf"))).unwrap();
+    }
+    reader.start_epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap();
+    let (mut count, mut errors) = (0, 0);
+    for _ in 0..files + 1 {
+        match reader.read() {
+            Ok(minibatch) => {
+                count += minibatch.keys().len();
+                if minibatch.end_of_epoch() {
+                    break;
+                }
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+                errors += 1;
+            }
+        }
+    }
+    assert!(errors > 0 && count + errors == files, "{count} sequences, {errors} errors");
+}
+
+#[test]
+fn a_text_file_that_is_cut_while_it_is_open_ends_in_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ctf");
+    let lines: String = (0..10).map(|number| format!("|x {number}\n")).collect();
+    fs::write(&path, lines).unwrap();
+    let config = format!(
+        "deserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{}\" ; \
+         chunkSizeInBytes = 10 ; input = [ x = [ dim = 1 ; format = \"dense\" ] ] ])",
+        path.display()
+    );
+    let (_, errors) = sweep(&config, || fs::write(&path, "|x 0\n").unwrap());
+    assert!(!errors.is_empty() && errors.iter().all(|error| error.kind() == ErrorKind::Data), "{errors:?}");
+}
