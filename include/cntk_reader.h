@@ -2369,8 +2369,8 @@ cntk_reader_status cntk_reader_configuration_get(const cntk_reader *reader,
  *
  * Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
  * also get one without streams earlier, when none of the data is its share. After an error in the data, the next read
- * continues with what follows; after CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the
- * same minibatch.
+ * continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the
+ * same minibatch, unless the reason stays: a file that is missing does not come back by itself.
  */
 cntk_reader_status cntk_reader_minibatch_read(cntk_reader *reader,
                                               const cntk_reader_minibatch **minibatch,

@@ -17,7 +17,7 @@ fn sweep(config: &str, damage: impl FnOnce()) -> (usize, Vec<Error>) {
     let text = format!("randomize = false\nmultithreadedDeserialization = false\n{config}");
     let mut reader = Reader::builder().config_text(&text).unwrap().open().unwrap();
     damage();
-    reader.start_epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap();
+    drop(reader.epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap());
     let (mut count, mut errors) = (0, Vec::new());
     for _ in 0..READS {
         match reader.read() {
@@ -45,7 +45,7 @@ fn htk(frames: u32) -> Vec<u8> {
     bytes
 }
 
-/// Utterances of more frames than a chunk has, so that each is a chunk.
+/// As many frames as a chunk has at least: a chunk has at most two utterances of them.
 const FRAMES: u32 = 90_000;
 
 /// Four utterances of HTK features in files of their own.
@@ -65,17 +65,17 @@ fn speech(folder: &Path) -> String {
 }
 
 #[test]
-fn a_feature_file_that_vanishes_is_one_error() {
+fn a_feature_file_that_vanishes_is_an_error_for_its_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let config = speech(folder.path());
     let (count, errors) = sweep(&config, || fs::remove_file(folder.path().join("b.mfc")).unwrap());
-    let kinds: Vec<_> = errors.iter().map(Error::kind).collect();
-    assert_eq!((count, &kinds[..]), (3, &[ErrorKind::Io][..]), "{errors:?}");
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::Io), "{errors:?}");
+    assert!(count >= 2 && count + errors.len() == 4, "{count} sequences, {errors:?}");
     assert!(errors[0].to_string().contains("No such file"), "{}", errors[0]);
 }
 
 #[test]
-fn a_feature_file_without_permission_or_in_a_loop_of_links_is_one_error() {
+fn a_feature_file_that_becomes_a_loop_of_links_is_an_error_for_its_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let config = speech(folder.path());
     let path = folder.path().join("c.mfc");
@@ -83,7 +83,7 @@ fn a_feature_file_without_permission_or_in_a_loop_of_links_is_one_error() {
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&path, &path).unwrap();
     });
-    assert_eq!((count, errors.len()), (3, 1), "{errors:?}");
+    assert!(count >= 2 && count + errors.len() == 4, "{count} sequences, {errors:?}");
 }
 
 #[test]
@@ -99,14 +99,14 @@ fn every_feature_file_that_vanishes_is_an_error_and_the_sweep_ends() {
 }
 
 #[test]
-fn a_kaldi_archive_that_vanishes_is_one_error() {
+fn a_kaldi_archive_that_vanishes_is_an_error_for_its_utterances() {
     let folder = tempfile::tempdir().unwrap();
     let mut script = String::new();
     // More archives than stay open.
     let archives = 300;
     for number in 0..archives {
         let mut archive = format!("u{number} \0BFM \x04").into_bytes();
-        let start = archive.len() - 5;
+        let start = archive.len() - 6;
         archive.extend(1u32.to_le_bytes());
         archive.push(4);
         archive.extend(1u32.to_le_bytes());
@@ -117,7 +117,7 @@ fn a_kaldi_archive_that_vanishes_is_one_error() {
     }
     fs::write(folder.path().join("a.scp"), script).unwrap();
     let config = format!(
-        "useNumericSequenceKeys = false\ndeserializers = ([ type = \"KaldiDeserializer\" ; module = \"KaldiDeserializer\" ; \
+        "useNumericSequenceKeys = false\ndeserializers = ([ type = \"KaldiDeserializer\" ; \
          input = [ x = [ scpFile = \"{}\" ; dim = 1 ] ] ])",
         folder.path().join("a.scp").display()
     );
@@ -127,7 +127,7 @@ fn a_kaldi_archive_that_vanishes_is_one_error() {
     for number in 280..archives {
         let _ = fs::remove_file(folder.path().join(format!("{number}.ark")));
     }
-    reader.start_epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap();
+    drop(reader.epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap());
     let (mut count, mut errors) = (0, 0);
     for _ in 0..archives + 1 {
         match reader.read() {
@@ -161,7 +161,7 @@ fn a_file_of_a_long_list_that_vanishes_is_an_error_for_its_sequences() {
     for number in 280..files {
         fs::remove_file(folder.path().join(format!("{number:03}.ctf"))).unwrap();
     }
-    reader.start_epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap();
+    drop(reader.epoch(Epoch::sweeps(1).minibatch_size(1)).unwrap());
     let (mut count, mut errors) = (0, 0);
     for _ in 0..files + 1 {
         match reader.read() {

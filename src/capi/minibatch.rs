@@ -69,8 +69,8 @@ impl cntk_reader_minibatch {
 ///
 /// Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
 /// also get one without streams earlier, when none of the data is its share. After an error in the data, the next read
-/// continues with what follows; after CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the
-/// same minibatch.
+/// continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the
+/// same minibatch, unless the reason stays: a file that is missing does not come back by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_read(
     reader: *mut cntk_reader,

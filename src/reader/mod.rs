@@ -285,7 +285,8 @@ impl Reader {
     /// Reads the next minibatch. At the end of the epoch: one without streams, again and again.
     ///
     /// After an error in the data the reader goes on after the sequences that could not be delivered, as CNTK 2.7 does. An error of
-    /// the kind [`ErrorKind::Io`] or [`ErrorKind::Memory`] may pass: the next read tries to deliver the same minibatch.
+    /// the kind [`ErrorKind::Io`] or [`ErrorKind::Memory`] may pass: the next read tries to deliver the same minibatch. A file that
+    /// is missing, or that this process may not read, stays so, and the reader goes on as after an error in the data.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
         if self.unsettled == Unsettled::Beyond {
