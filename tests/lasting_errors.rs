@@ -99,7 +99,7 @@ fn every_feature_file_that_vanishes_is_an_error_and_the_sweep_ends() {
 }
 
 #[test]
-fn a_kaldi_archive_that_vanishes_is_an_error_for_its_utterances() {
+fn a_kaldi_archive_that_vanishes_is_an_error_for_its_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let mut script = String::new();
     // More archives than stay open.
@@ -140,7 +140,7 @@ fn a_kaldi_archive_that_vanishes_is_an_error_for_its_utterances() {
             Err(_) => errors += 1,
         }
     }
-    assert!(errors <= archives - 280 && count + errors == archives, "{count} sequences, {errors} errors");
+    assert!(errors > 0 && count + errors == archives, "{count} sequences, {errors} errors");
 }
 
 #[test]
