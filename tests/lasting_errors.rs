@@ -3,9 +3,12 @@
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
 
-use cntk_reader::{Epoch, Error, ErrorKind, Reader};
+use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
+use cntk_reader::user::{UserChunk, UserDeserializer};
+use cntk_reader::{ElementType, Epoch, Error, ErrorKind, Reader, StreamInfo};
 use std::fmt::Write;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Reads that are tried.
@@ -193,4 +196,72 @@ fn a_text_file_that_is_cut_while_it_is_open_ends_in_errors() {
     );
     let (_, errors) = sweep(&config, || fs::write(&path, "|x 0\n").unwrap());
     assert!(!errors.is_empty() && errors.iter().all(|error| error.kind() == ErrorKind::Data), "{errors:?}");
+}
+
+#[test]
+fn a_damaged_chunk_of_a_binary_file_takes_only_its_own_sequences() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let lines: String = (0..12).map(|number| format!("{number} |x {number} |y {}:1\n", number % 5)).collect();
+    fs::write(path("a.ctf"), lines).unwrap();
+    let options = TextToBinary {
+        input: path("a.ctf"),
+        output: path("a.cbf"),
+        streams: parse_streams("x x dense 1\ny y sparse 5").unwrap(),
+        chunk_size: 30,
+        element: ElementType::Float,
+        ctf2bin_compatible: false,
+    };
+    text_to_binary(&options, &mut |_| ControlFlow::Continue(())).unwrap();
+    let mut bytes = fs::read(path("a.cbf")).unwrap();
+    // The indices of the first chunk's sparse values lie past the lengths of its sequences: none is so large.
+    let first = bytes.windows(4).position(|bytes| bytes == 1f32.to_le_bytes()).unwrap();
+    bytes[first + 4..first + 16].fill(0xff);
+    fs::write(path("a.cbf"), bytes).unwrap();
+    let config = format!(
+        "deserializers = ([ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\" ; file = \"{}\" ])",
+        path("a.cbf")
+    );
+    let (count, errors) = sweep(&config, || ());
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::Data), "{errors:?}");
+    assert!(!errors.is_empty() && count > 0 && count + errors.len() == 12, "{count} sequences, {errors:?}");
+}
+
+/// Chunks that are never there.
+struct Broken([StreamInfo; 1]);
+
+impl UserDeserializer for Broken {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.0
+    }
+
+    fn chunk_count(&self) -> u32 {
+        5
+    }
+
+    fn load(&self, chunk: u32) -> Result<UserChunk, Error> {
+        Err(Error::user(format!("chunk {chunk} is gone")))
+    }
+}
+
+#[test]
+fn a_deserializer_of_a_user_that_always_fails_gives_an_error_for_each_chunk() {
+    common::quiet();
+    for randomize in [false, true] {
+        let options = cntk_reader::ReaderOptions::new().randomize(randomize);
+        let broken = Broken([StreamInfo::dense("x", &[1])]);
+        let mut reader = Reader::builder().options(options).deserializer("broken", broken).open().unwrap();
+        drop(reader.epoch(Epoch::sweeps(1).minibatch_size(4)).unwrap());
+        let mut errors = 0;
+        let is_over = (0..READS).any(|_| match reader.read() {
+            Ok(minibatch) => minibatch.end_of_epoch(),
+            Err(error) => {
+                assert!(error.kind() == ErrorKind::User || errors > 0, "{error}");
+                errors += 1;
+                false
+            }
+        });
+        assert!(errors > 0, "randomize {randomize}");
+        assert!(is_over || errors == READS, "randomize {randomize}: {errors} errors");
+    }
 }

@@ -548,7 +548,7 @@ impl Section {
 /// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
 /// that opening the value gives the union.
 ///
-/// Gives where the key was written before, if that had another value.
+/// Gives where the key was written before, if that had another value, or another spelling: two names were meant to be two things.
 fn insert(
     entries: &mut BTreeMap<String, Entry>,
     key: &str,
@@ -557,7 +557,8 @@ fn insert(
     is_assigned: bool,
 ) -> Option<Origin> {
     let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
-    let before = std::mem::replace(&mut entry.origin, origin).filter(|_| *entry.text != *text);
+    let is_other = *entry.text != *text || entry.key != key;
+    let before = std::mem::replace(&mut entry.origin, origin).filter(|_| is_other);
     entry.is_assigned = is_assigned;
     if text.starts_with('[') && !entry.text.is_empty() {
         entry.text.push_from(" ", None);

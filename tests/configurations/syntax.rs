@@ -172,13 +172,15 @@ fn keys_that_are_written_twice_are_reported() {
     })));
     let text = format!(
         "twice_a = 1 ; randomize = false\nfile = \"none\"\nfile = \"{train}\"\nrandomize = false\n\
-         input = [ features = [ dim = 3 ]\n features = [ dim = 2 ; format = dense ] ]\nrandomise = true\n"
+         input = [ features = [ dim = 3 ]\n features = [ dim = 2 ; format = dense ] ]\nrandomise = true\nlabelDim = 7\nLabelDim = 7\n"
     );
     assert_eq!(read(open(Config::from_text(&text).unwrap()).unwrap()), TRAIN);
     let lines = lines.lock().unwrap().join("\n");
     let said =
         |key: &str, at: &str| lines.contains(&format!("'{key}' in 'unknown{at}' is written twice (line "));
     assert!(said("file", "") && said("features", ":input"), "{lines}");
+    // Names that differ in case alone may have been meant as two.
+    assert!(said("LabelDim", ""), "{lines}");
     // Twice the same says nothing else.
     assert!(!said("randomize", ""), "{lines}");
     assert!(lines.contains("'randomise' in 'unknown' has no effect; did you mean 'randomize'?"), "{lines}");

@@ -192,6 +192,7 @@ pub(super) const CASES: &[Case] = &[
     // Images.
     ("A map without tabs", || images("ImageDeserializer", "a.bmp 0\n")),
     ("A class beyond 'labelDim'", || images("ImageDeserializer", "a.bmp\t0\nb.bmp\t2\n")),
+    ("A map with further columns", || images("ImageDeserializer", "7\ta.bmp\t0\t0.5\n")),
     ("An image that does not exist", || images("ImageDeserializer", "c.bmp\t0\n")),
     ("An image that cannot be decoded", || {
         fs::write("d.jpg", b"\xff\xd8\xff\xe0 cut").expect("writing an image");

@@ -4,9 +4,11 @@
 
 mod formats;
 
-use cntk_reader::{Config, CtfDeserializer, Epoch, Error, LogLevel, Reader, set_log_sink};
+use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
+use cntk_reader::{Config, CtfDeserializer, ElementType, Epoch, Error, LogLevel, Reader, set_log_sink};
 use std::fmt::Write as _;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -83,6 +85,8 @@ const CASES: &[Case] = &[
     ("A bracket that is never closed", || read("deserializers = (\n  [ type = \"x\"\n", 1)),
     ("A bracket that closes another one", || read("deserializers = (\n  [ type = \"x\" )\n", 1)),
     ("A quote that a comment ends", || read("file = \"data #1.ctf\"\n", 1)),
+    ("Single quotes", || data(GOOD, "traceLevel = '1'", "")),
+    ("A colon in place of '='", || data(GOOD, "randomize: true", "")),
     ("A key without a value", || read("randomize =\n", 1)),
     ("A required key that is missing", || read(&text("", "fiel = \"train.ctf\"", STREAMS), 1)),
     ("A stream without 'dim' or 'format'", || {
@@ -90,6 +94,22 @@ const CASES: &[Case] = &[
     }),
     ("A variable that is not defined", || read(&text("", "file = \"$data$/train.ctf\"", STREAMS), 1)),
     ("A key that has no effect", || data(GOOD, "randomise = false", "")),
+    ("A number out of range", || data(GOOD, "randomizationWindow = -1", "")),
+    ("Names of streams that differ in case alone", || {
+        read(
+            &text(
+                "",
+                "file = \"train.ctf\"",
+                "x = [ dim = 3 ; format = dense ]\n      X = [ dim = 3 ; format = dense ]",
+            ),
+            1,
+        )
+    }),
+    ("Several readers in one file", || {
+        fs::write("train.ctf", GOOD).expect("writing the data");
+        let reader = text("", "file = \"train.ctf\"", STREAMS);
+        read(&format!("train = [\nreader = [ {reader} ]\n]\ntest = [\nreader = [ {reader} ]\n]\n"), 1)
+    }),
     ("A deserializer that does not exist", || {
         read("deserializers = ([ type = \"TextDeserializer\" ; module = \"CNTKTextFormatReader\" ])\n", 1)
     }),
@@ -108,6 +128,18 @@ const CASES: &[Case] = &[
         assert!(made.success());
         path("pipe")
     }),
+    ("An output that is no plain file", || {
+        fs::write("train.ctf", GOOD).expect("writing the data");
+        let options = TextToBinary {
+            input: "train.ctf".to_owned(),
+            output: "/dev/null".to_owned(),
+            streams: parse_streams("x x dense 3\ny y sparse 10")?,
+            chunk_size: 0,
+            element: ElementType::Float,
+            ctf2bin_compatible: false,
+        };
+        text_to_binary(&options, &mut |_| ControlFlow::Continue(())).map(drop)
+    }),
     ("An empty file", || data("", "", "")),
     ("A compressed file", || data(b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "", "")),
     ("A table (CSV)", || data("1,0.5,0.25\n2,0.5,0.75\n", "", "")),
@@ -116,6 +148,7 @@ const CASES: &[Case] = &[
         let bytes: Vec<u8> = "\u{feff}|x 1 2 3".encode_utf16().flat_map(u16::to_le_bytes).collect();
         data(bytes, "", "")
     }),
+    ("An HTML page in place of the data", || data("<!DOCTYPE html>\n<html>404</html>\n", "", "")),
     ("A binary file where text was expected", || data(b"nib_ktnc\x01\0\0\0", "", "")),
     ("A text file where a binary one was expected", || {
         fs::write("train.ctf", GOOD).expect("writing the data");
@@ -129,6 +162,7 @@ const CASES: &[Case] = &[
     ("An empty line", || data("0 |x 1 2 3 |y 1:1\n\n1 |x 4 5 6 |y 2:1\n", "", "")),
     ("A sequence that lacks a stream", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6\n", "", "")),
     ("A value that is no number", || data("0 |x 1 2 three |y 1:1\n", "", "")),
+    ("A value that is too large", || data("0 |x 1 2 1e400 |y 1:1\n", "", "")),
     ("Decimal commas", || data("0 |x 1,5 2,5 3,5 |y 1:1\n", "", "")),
     ("An index that is no number", || data("0 |x 1 2 3 |y positive\n", "", "")),
     ("An index beyond the dimension", || data("0 |x 1 2 3 |y 10:1\n", "", "")),
@@ -141,6 +175,8 @@ const CASES: &[Case] = &[
     ("Bytes that are no text", || data("0 |x 1 2 3\0 4 |y 1:1\n", "", "")),
     ("A file that was cut", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6", "", "")),
     ("A first line without an id", || data("|x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n", "", "")),
+    ("A blank before an id", || data("0 |x 1 2 3 |y 1:1\n 1 |x 4 5 6 |y 2:1\n", "", "")),
+    ("A sweep that delivers nothing", || data("0 |x 1 2 3\n1 |x 4 5 6\n", "", "strictSequences = false")),
     ("An id that comes back", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n0 |x 7 8 9 |y 3:1\n", "", "")),
     ("Sequences that only one deserializer has", || two("0 |x 1\n1 |x 2\n", "0 |y 1\n2 |y 2\n")),
     ("Deserializers without common sequences", || two("0 |x 1\n", "7 |y 1\n")),
@@ -173,6 +209,14 @@ const CASES: &[Case] = &[
         fs::write("other.ctf", "0 |x 1 2 3\n").expect("writing the data");
         let other = Reader::builder().ctf(CtfDeserializer::new("other.ctf").dense("x", 3));
         other.open()?.restore(&checkpoint)
+    }),
+    ("A checkpoint over other values", || {
+        let mut reader = good()?;
+        reader.epoch(Epoch::sweeps(1).minibatch_size(8)).map(drop)?;
+        let checkpoint = reader.checkpoint()?;
+        drop(reader);
+        fs::write("train.ctf", GOOD.replace("1 2 3", "9 8 7")).expect("writing the data");
+        open(&text("", "file = \"train.ctf\"", STREAMS))?.restore(&checkpoint)
     }),
 ];
 
