@@ -291,11 +291,22 @@ TEST_F(Configuration, OneOfSeveralReadersIsChosen) {
 TEST_F(Configuration, NegativeSizesAreRefused) {
   const auto minus = static_cast<std::uint64_t>(-1);
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").ChunkSize(minus); }).Kind(), cr::ErrorKind::kConfig);
-  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus).Text(); }).Kind(),
+  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus); }).Kind(), cr::ErrorKind::kConfig);
+  const auto minus32 = static_cast<std::uint32_t>(-1);
+  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").MaxErrors(minus32); }).Kind(), cr::ErrorKind::kConfig);
+  const auto features = cr::HtkFeatureDeserializer("x", "a", 1);
+  EXPECT_EQ(ErrorOf([&] { cr::HtkFeatureDeserializer(features).ContextWindow(1, minus32); }).Kind(),
+            cr::ErrorKind::kConfig);
+  EXPECT_EQ(ErrorOf([&] { cr::HtkFeatureDeserializer(features).MaxSequenceSize(minus32); }).Kind(),
             cr::ErrorKind::kConfig);
   cr::ReaderOptions options;
   options.randomization_window_in_chunks = minus;
   EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
+  for (const auto option : {&cr::ReaderOptions::max_errors, &cr::ReaderOptions::trace_level}) {
+    options = {};
+    options.*option = minus32;
+    EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
+  }
   options = {};
   options.randomization_seed = minus;
   EXPECT_NE(options.Text().find("18446744073709551615"), std::string::npos);

@@ -38,7 +38,12 @@ TEST(ImageConfiguration, SectionsOfTransforms) {
             "[type=\"Color\";brightnessRadius=0.25;contrastRadius=0.5;saturationRadius=1;seed=4]");
   EXPECT_EQ(Dense(cr::Intensity(0.5, "i.xml").Seed(5).Text()),
             "[type=\"Intensity\";intensityStdDev=0.5;intensityFile=\"i.xml\";seed=5]");
-  EXPECT_THROW(cr::Mean("a\"b"), cr::Error);
+  EXPECT_EQ(Dense(cr::Mean("a\"b").Text()), "[type=\"Mean\";meanFile=\"file:a%22b\"]");
+  const auto minus = static_cast<std::uint32_t>(-1);
+  EXPECT_THROW(cr::Scale(minus, 1, 1), cr::Error);
+  EXPECT_THROW(cr::Scale(1, 1, 1).PadValue(minus).Text(), cr::Error);
+  EXPECT_THROW(cr::Crop::Center().Size(1, minus).Text(), cr::Error);
+  EXPECT_NO_THROW(cr::Crop::Random().Seed(minus).Text());
 }
 
 TEST(ImageConfiguration, SectionsOfDeserializers) {
@@ -61,6 +66,97 @@ TEST(ImageConfiguration, SectionsOfDeserializers) {
       "[type=Base64ImageDeserializermodule=ImageReadercacheIndex=trueinput=[x=[transforms=()];y=[labelDim=2]]"
       "file=\"train.txt\"]");
   EXPECT_THROW(cr::ImageDeserializer("m", "x", "x", 2).Text(), cr::Error);
+  EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", static_cast<std::size_t>(-1)).Text(), cr::Error);
+  EXPECT_EQ(Dense(cr::ImageDeserializer("m", "x", "y", 2).Draws("d").Text()),
+            "[type=ImageDeserializermodule=ImageReaderinput=[x=[transforms=()];y=[labelDim=2];d=[draw=true]]"
+            "file=\"m\"]");
+  EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws(""), cr::Error);
+  EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws("Y").Text(), cr::Error);
+}
+
+// What its images show.
+class Watch : public cr::Transform {
+ public:
+  void ApplyDrawn(const cr::ConstImage& image, const cr::MutableImage& result, std::uint64_t,
+                  const cr::Draw& draw) override {
+    std::copy_n(image.Bytes(), image.Info().ValueCount(), result.Bytes());
+    draws.push_back(draw);
+  }
+
+  std::vector<cr::Draw> draws;
+};
+
+// Images of 8 columns and 6 rows whose pixels have the number of their column as blue, of their row as green.
+class Draws : public DataTest {
+ protected:
+  std::string Map(int images) const {
+    const std::uint32_t width = 8, height = 6, offset = 54, size = offset + width * height * 3;
+    std::string bytes = "BM";
+    const auto put = [&](std::uint32_t number) {
+      for (int i = 0; i < 4; ++i) bytes += static_cast<char>(number >> (8 * i));
+    };
+    for (const std::uint32_t number :
+         {size, 0u, offset, 40u, width, height, 1u | 24u << 16, 0u, size - offset, 0u, 0u, 0u, 0u})
+      put(number);
+    // From the bottom up.
+    for (std::uint32_t row = height; row-- > 0;)
+      for (std::uint32_t column = 0; column < width; ++column)
+        bytes += {static_cast<char>(column), static_cast<char>(row), '\0'};
+    const std::string path = Write("image.bmp", bytes);
+    std::string map;
+    for (int i = 0; i < images; ++i) map += path + "\t0\n";
+    return Write("images.map", map);
+  }
+};
+
+TEST_F(Draws, AreTheStreamAndWhatTransformsGet) {
+  const auto watch = std::make_shared<Watch>();
+  cr::ReaderOptions options;
+  options.randomize = false;
+  options.multithreaded = false;
+  cr::Reader reader = cr::Reader::Open(options, cr::ImageDeserializer(Map(20), "x", "y", 2)
+                                                    .AddTransform(cr::Crop::Random().SideRatio(0.5f, 0.5f))
+                                                    .AddTransform("Watch", watch)
+                                                    .Draws("d"));
+  cr::EpochConfiguration epoch;
+  epoch.minibatch_size = 20;
+  epoch.sweeps = 1;
+  reader.StartEpoch(epoch);
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch d = minibatch["d"], x = minibatch["x"];
+  ASSERT_EQ(d.Columns(), 20u);
+  ASSERT_EQ(watch->draws.size(), 20u);
+  int mirrored = 0;
+  for (std::size_t i = 0; i < 20; ++i) {
+    const auto numbers = d.Column<float>(i);
+    const cr::Draw& draw = watch->draws[i];
+    EXPECT_EQ(std::vector<double>(numbers.begin(), numbers.end()),
+              (std::vector<double>{draw.left, draw.top, draw.width, draw.height, draw.is_mirrored ? 1.0 : 0.0,
+                                   static_cast<double>(draw.source_width),
+                                   static_cast<double>(draw.source_height)}));
+    EXPECT_EQ((std::pair{draw.width, draw.height}), (std::pair{3.0, 3.0}));
+    EXPECT_EQ((std::pair{draw.source_width, draw.source_height}), (std::pair{8u, 6u}));
+    // The first pixel comes from the corner that the draw says.
+    const auto pixels = x.Column<float>(i);
+    EXPECT_EQ(pixels[0], draw.is_mirrored ? draw.left + 2 : draw.left);
+    EXPECT_EQ(pixels[1], draw.top);
+    // The middle of the pixel at the left is at a sixth, or on the other side.
+    const auto [across, down] = draw.Place(draw.left + 0.5, draw.top + 1.5);
+    EXPECT_DOUBLE_EQ(across, draw.is_mirrored ? 5.0 / 6 : 1.0 / 6);
+    EXPECT_DOUBLE_EQ(down, 0.5);
+    mirrored += draw.is_mirrored ? 1 : 0;
+  }
+  EXPECT_TRUE(mirrored > 0 && mirrored < 20) << mirrored;
+}
+
+// It overrides neither Apply nor ApplyDrawn.
+TEST_F(Draws, ATransformThatDoesNothingIsAnError) {
+  const auto nothing = std::make_shared<cr::Transform>();
+  cr::Reader reader = cr::Reader::Open(cr::ImageDeserializer(Map(1), "x", "y", 2).AddTransform("No", nothing));
+  reader.StartEpoch(Sweep(1));
+  const cr::Error error = ErrorOf([&] { reader.GetMinibatch(); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kUser);
+  EXPECT_NE(std::string(error.what()).find("neither Apply nor ApplyDrawn"), std::string::npos) << error.what();
 }
 
 // Each value is 100 more than it was, and the image has one row less.

@@ -54,6 +54,29 @@ TEST_F(MinibatchTest, SparseData) {
   EXPECT_THROW(y.Column<float>(0), cr::Error);
 }
 
+TEST_F(MinibatchTest, CanonicalColumnsAscendWithEachIndexOnce) {
+  cr::Reader reader = Open("|x 1 2 |y 3:1 1:2 3:4\n|x 3 4 |y\n|x 5 6 |y 4:0.5 0:1\n");
+  reader.StartEpoch(Sweep(3));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch y = minibatch["y"];
+  EXPECT_EQ(Copy(y.Indices()), (std::vector<std::int32_t>{3, 1, 3, 4, 0})) << "as in the file";
+  const cr::CanonicalColumns<float> columns = y.Canonical<float>();
+  EXPECT_EQ(columns.values, (std::vector<float>{2, 5, 1, 0.5}));
+  EXPECT_EQ(columns.indices, (std::vector<std::int32_t>{1, 3, 0, 4}));
+  EXPECT_EQ(columns.offsets, (std::vector<std::int32_t>{0, 2, 2, 4}));
+  EXPECT_EQ(ErrorOf([&] { y.Canonical<double>(); }).Kind(), cr::ErrorKind::kInvalidArgument);
+  EXPECT_EQ(ErrorOf([&] { minibatch["x"].Canonical<float>(); }).Kind(), cr::ErrorKind::kInvalidArgument);
+}
+
+TEST_F(MinibatchTest, CanonicalColumnsOfDoubles) {
+  cr::Reader reader = Open("|x 1 2 |y 2:0.25 2:0.5\n", "precision = \"double\"");
+  reader.StartEpoch(Sweep(1));
+  const cr::CanonicalColumns<double> columns = reader.GetMinibatch()["y"].Canonical<double>();
+  EXPECT_EQ(columns.values, (std::vector<double>{0.75}));
+  EXPECT_EQ(columns.indices, (std::vector<std::int32_t>{2}));
+  EXPECT_EQ(columns.offsets, (std::vector<std::int32_t>{0, 1}));
+}
+
 TEST_F(MinibatchTest, Doubles) {
   cr::Reader reader = Open(Lines(1), "precision = \"double\"");
   reader.StartEpoch(Sweep(1));

@@ -109,6 +109,11 @@
  * comes through, the process ends. Callbacks in C++ catch everything, and report it as cntk_reader_failure_set_message
  * says; those of cntk_reader.hpp do.
  *
+ * Callbacks return. One that ends its thread (pthread_exit) keeps the thread until the process ends, and no user's code
+ * runs any more. Loading chunks of users then fails with CNTK_READER_STATUS_STATE. Calls that wait for such a thread for a
+ * file system, a log line, or sequences that several threads fetch do not return. The library's own threads are not
+ * cancelled by pthread_cancel.
+ *
  * Fork
  * ----
  * A reader belongs to the process that opened it. In the child of a fork its calls return CNTK_READER_STATUS_STATE, and
@@ -690,11 +695,11 @@ typedef struct {
  */
 typedef struct {
   /**
-   * sizeof(cntk_reader_user_sequences), set by the library; all else is zero when the callback gets it.
+   * sizeof(cntk_reader_user_sequences), set by the library; all else but `count` is zero when the callback gets it.
    */
   size_t struct_size;
   /**
-   * Number of sequences; may be 0.
+   * Number of sequences; may be 0. Has to be set.
    */
   size_t count;
   /**
@@ -1929,7 +1934,7 @@ typedef int32_t (*cntk_reader_open_file)(void *userdata,
                                          cntk_reader_failure *failure);
 
 /**
- * Gives the bytes of a file. Returns a cntk_reader_file_status.
+ * Gives the bytes of a file: `size` has to be set. Returns a cntk_reader_file_status.
  */
 typedef int32_t (*cntk_reader_get_file_size)(void *userdata,
                                              void *file,
@@ -1937,8 +1942,8 @@ typedef int32_t (*cntk_reader_get_file_size)(void *userdata,
                                              cntk_reader_failure *failure);
 
 /**
- * Reads at most `capacity` bytes from `offset` on into `buffer`, at least one, and gives their number; 0 only at the file's
- * end. Returns a cntk_reader_file_status.
+ * Reads at most `capacity` bytes from `offset` on into `buffer`, at least one, and gives their number, 0 only at the file's
+ * end: `count` has to be set. Returns a cntk_reader_file_status.
  */
 typedef int32_t (*cntk_reader_read_file)(void *userdata,
                                          void *file,

@@ -15,14 +15,16 @@
 //! threads wait for the next call; shut down in that state it crashed in 3 of 200 programs. It lets go when the thread ends.
 //!
 //! A runtime may end threads inside foreign code: up to version 3.13, Python calls `pthread_exit` in every thread that wants its
-//! lock while the interpreter ends. That unwinds the stack, and must not reach frames of Rust. So foreign code is called by
-//! [`foreign`], which stops the unwinding before its caller and [parks](park) the thread until the process ends. No thread waits
-//! for one that is parked.
+//! lock while the interpreter ends. That unwinds the stack, and must not drop what frames of Rust own. So foreign code is called
+//! by [`foreign`], which stops the unwinding before its caller and [parks](park) the thread until the process ends. No thread
+//! waits for one that is parked. Callbacks are `extern "C-unwind"`, because the frames between them and that place, which have
+//! nothing to drop, are unwound. `pthread_cancel` would unwind any frame, so threads of this library [refuse](refuse_cancel) it.
 //!
 //! A host whose code must not be called any more before the process itself ends, as Python's, calls [`close`] by itself.
 //!
 //! What is inside is counted by atomics. The only lock is held across forks, so that a child never inherits it locked.
 
+use crate::Error;
 use crate::fork::Process;
 use crate::lock::{AcrossFork, Mutex};
 use crate::sync;
@@ -152,6 +154,19 @@ pub(crate) fn has_lost_threads() -> bool {
         || (HAS_STRAGGLERS.load(Ordering::SeqCst) && INSIDE.load(Ordering::SeqCst) > DEPTH.get())
 }
 
+/// The error of a call that needs foreign code which does not run any more; `consequence` follows "so".
+pub(crate) fn refusal(consequence: &str) -> Error {
+    let is_ending = is_closed() || PARKED.load(Ordering::SeqCst) == 0;
+    let cause =
+        if is_ending { "The process ends" } else { "A thread of this library was ended inside a callback" };
+    let error = Error::state(format!("{cause}, so {consequence}."));
+    match is_ending {
+        true => error,
+        false => error
+            .with_detail("Callbacks have to return: have them call neither pthread_exit nor pthread_cancel."),
+    }
+}
+
 /// Has no thread enter any more, and waits until those inside have left, for [`LONGEST_WAIT`] at most.
 pub(crate) extern "C" fn close() {
     CLOSED.store(true, Ordering::SeqCst);
@@ -183,7 +198,8 @@ fn this_thread() -> usize {
 /// Calls foreign code. If its runtime ends the thread meanwhile, the caller's frames stay as they are: see [`park`]. Once the
 /// handler has waited for a thread in vain, only the thread that ends the process calls any.
 ///
-/// `call` must do nothing but that call, and own nothing: the frames of this function and of `call` are unwound.
+/// `call` must do nothing but call a function that is `extern "C-unwind"`, and own nothing that has to be dropped: the frames of
+/// `call` and of `unwinding::stopped` are unwound.
 #[inline]
 pub(crate) fn foreign<R: Copy>(call: impl FnOnce() -> R) -> R {
     if HAS_STRAGGLERS.load(Ordering::Relaxed) && CLOSER.load(Ordering::Relaxed) != this_thread() {
@@ -202,9 +218,15 @@ pub(crate) fn park() -> ! {
     }
 }
 
+/// Has `pthread_cancel` wait for ever with this thread, which is one of the library's: the C library acts on it in system calls,
+/// and unwinds whatever frames there are. Foreign code that allows it again is ended as by `pthread_exit`.
+pub(crate) fn refuse_cancel() {
+    unwinding::refuse_cancel();
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 mod unwinding {
-    use std::ffi::c_void;
+    use std::ffi::{c_int, c_void};
     use std::mem::MaybeUninit;
     use std::ptr::null_mut;
 
@@ -218,6 +240,16 @@ mod unwinding {
             argument: *mut c_void,
         );
         fn _pthread_cleanup_pop(buffer: *mut Buffer, execute: i32);
+        fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    }
+
+    /// `PTHREAD_CANCEL_DISABLE` of glibc and musl.
+    const DISABLE: c_int = 1;
+
+    pub fn refuse_cancel() {
+        let mut old = 0;
+        // SAFETY: a state that the C library knows, and a variable for the one before.
+        unsafe { pthread_setcancelstate(DISABLE, &raw mut old) };
     }
 
     extern "C" fn park(_: *mut c_void) {
@@ -228,12 +260,14 @@ mod unwinding {
     /// that of its caller is.
     ///
     /// The C library runs the handler of a frame that was left before it looks at the next frame. So this must be a frame of
-    /// its own, and have nothing to drop.
+    /// its own. It and that of `call`, which may be inlined, are unwound: they have nothing to drop, and the call in them is one that
+    /// may unwind.
     #[inline(never)]
     pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
         let mut buffer = MaybeUninit::<Buffer>::uninit();
-        // SAFETY: the buffer has the size of the C library's, and stays where it is until it is taken off below. Between the two
-        // calls lies one of foreign code, which either returns or never comes back.
+        // SAFETY: the buffer has at least the size of the C library's, and stays where it is until it is taken off below, or until
+        // `park` has run, which never returns. Between the two calls lies one of foreign code. If it unwinds, this frame is left
+        // after nothing but `park`'s call, so nobody uses the buffer again.
         unsafe { _pthread_cleanup_push(buffer.as_mut_ptr(), park, null_mut()) };
         let result = call();
         // SAFETY: the buffer that was put on last.
@@ -248,6 +282,9 @@ mod unwinding {
     pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
         call()
     }
+
+    /// Nothing is unwound.
+    pub fn refuse_cancel() {}
 }
 
 /// Waits for a thread to end, until `deadline` at most.

@@ -1,5 +1,6 @@
 //! Starting threads, which may fail: a process may have a limited number of them, and in containers often few.
 
+use crate::exit;
 use crate::log::{Level, Logger};
 use crate::sync::thread::{Builder, JoinHandle};
 use std::io;
@@ -16,7 +17,10 @@ pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Joi
         faults::FAILURES.set(left);
         return Err(io::Error::from_raw_os_error(libc::EAGAIN));
     }
-    Builder::new().name(name.to_owned()).spawn(work)
+    Builder::new().name(name.to_owned()).spawn(|| {
+        exit::refuse_cancel();
+        work();
+    })
 }
 
 /// Says that reading goes on without a thread: once, because it is tried again for each batch of minibatches.

@@ -164,7 +164,7 @@ class CtfDeserializer {
   /// MiB).
   CtfDeserializer& ChunkSize(std::uint64_t bytes) & { return Set("chunkSizeInBytes", bytes); }
   /// Malformed values, lines and sequences that are tolerated over all sweeps (`maxErrors`; default: 0).
-  CtfDeserializer& MaxErrors(std::uint32_t errors) & { return Set("maxErrors", std::uint64_t{errors}); }
+  CtfDeserializer& MaxErrors(std::uint32_t errors) & { return Set("maxErrors", errors); }
   /// Every line is a sequence, whatever ids there are (`skipSequenceIds`; default: false).
   CtfDeserializer& SkipSequenceIds(bool skip = true) & { return Set("skipSequenceIds", skip); }
   /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
@@ -215,6 +215,7 @@ class CtfDeserializer {
   };
 
   CtfDeserializer& Add(std::string name, std::size_t dim, const char* format) {
+    detail::SizeText("dim", dim);
     streams_.push_back({std::move(name), dim, format});
     return *this;
   }
@@ -249,7 +250,7 @@ class CtfDeserializer {
     for (const Stream& stream : streams_) {
       names.Add(stream.name);
       input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(stream.name) +
-               " = [ dim = " + detail::SizeText("dim", stream.dim) + " ; format = \"" + stream.format + "\"";
+               " = [ dim = " + std::to_string(stream.dim) + " ; format = \"" + stream.format + "\"";
       if (stream.alias) input += " ; alias = " + detail::Quoted("alias", *stream.alias);
       if (stream.defines_mb_size) input += " ; definesMBSize = true";
       input += " ]";

@@ -107,7 +107,7 @@ class Crop : public detail::TransformBase<Crop> {
 
   /// Columns and rows, at most those of the image (`cropSize`; default: not given).
   [[nodiscard]] Crop Size(std::uint32_t width, std::uint32_t height) const {
-    return With("cropSize", std::to_string(width) + ":" + std::to_string(height));
+    return With("cropSize", detail::CountsText("cropSize", width, height));
   }
   /// Both sides' length as a share of the image's shorter side, above 0 and up to 1 (`sideRatio`; default:
   /// not given). Only with Jitter it is drawn between the two numbers; otherwise it is `least`.
@@ -157,9 +157,9 @@ class Scale : public detail::TransformBase<Scale> {
  public:
   /// Columns, rows, and the number of channels that the images have.
   Scale(std::uint32_t width, std::uint32_t height, std::uint32_t channels) : TransformBase("Scale") {
-    Set("width", std::to_string(width));
-    Set("height", std::to_string(height));
-    Set("channels", std::to_string(channels));
+    Set("width", detail::CountText("width", width));
+    Set("height", detail::CountText("height", height));
+    Set("channels", detail::CountText("channels", channels));
   }
 
   /// How values between pixels come about (`interpolations`; default: linear).
@@ -173,7 +173,9 @@ class Scale : public detail::TransformBase<Scale> {
     return With("scaleMode", kWords[static_cast<int>(mode)]);
   }
   /// What ScaleMode::kPad fills the rest with (`padValue`; default: the values at the border).
-  [[nodiscard]] Scale PadValue(std::uint32_t value) const { return With("padValue", std::to_string(value)); }
+  [[nodiscard]] Scale PadValue(std::uint32_t value) const {
+    return With("padValue", detail::CountText("padValue", value));
+  }
 };
 
 /// Subtracts a mean image.
@@ -266,7 +268,7 @@ class ImageDeserializerBase {
   /// flips: what the transforms show of it, as the members of Draw: left, top, width, height, 1 if mirrored
   /// or 0, source_width, source_height (`draw`; default: no such stream).
   Derived& Draws(std::string stream) & {
-    draws_ = std::move(stream);
+    draws_ = StreamKey(stream);
     return Self();
   }
 
@@ -328,7 +330,7 @@ class ImageDeserializerBase {
     names.Add(labels_);
     if (!draws_.empty()) names.Add(draws_);
     keys.Set("input", "[ " + StreamKey(features_) + " = [ transforms = ( " + transforms + " ) ] ; " +
-                          StreamKey(labels_) + " = [ labelDim = " + std::to_string(classes_) + " ]" +
+                          StreamKey(labels_) + " = [ labelDim = " + SizeText("labelDim", classes_) + " ]" +
                           (draws_.empty() ? "" : " ; " + StreamKey(draws_) + " = [ draw = true ]") + " ]");
     return keys;
   }

@@ -32,6 +32,20 @@ inline std::string SizeText(const std::string& key, std::uint64_t size) {
   return std::to_string(size);
 }
 
+/// SizeText of a number of 32 bits.
+inline std::string CountText(const std::string& key, std::uint32_t count) {
+  if (count > std::uint32_t{INT32_MAX})
+    throw Error(ErrorKind::kConfig,
+                "The value of '" + key + "' is " + std::to_string(count) + ". Expected a number from 0 to " +
+                    std::to_string(INT32_MAX) + "; a negative number becomes a great one here.");
+  return std::to_string(count);
+}
+
+/// Two numbers of 32 bits as an array of a configuration.
+inline std::string CountsText(const std::string& key, std::uint32_t first, std::uint32_t second) {
+  return CountText(key, first) + ":" + CountText(key, second);
+}
+
 /// Keys with their values as a configuration has them, in the order in which they were set.
 class Keys {
  public:
@@ -50,13 +64,13 @@ class Keys {
     std::string text = key == "randomizationSeed" ? std::to_string(value) : SizeText(key, value);
     Set(std::move(key), std::move(text));
   }
+  void Set(std::string key, std::uint32_t value) {
+    std::string text = CountText(key, value);
+    Set(std::move(key), std::move(text));
+  }
   template <typename T>
   void Set(std::string key, const std::optional<T>& value) {
-    if (!value) return;
-    if constexpr (std::is_same_v<T, bool>)
-      Set(std::move(key), *value);
-    else
-      Set(std::move(key), static_cast<std::uint64_t>(*value));
+    if (value) Set(std::move(key), *value);
   }
 
   const std::vector<std::pair<std::string, std::string>>& All() const noexcept { return keys_; }

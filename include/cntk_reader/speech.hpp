@@ -61,7 +61,7 @@ class HtkFeatureDeserializer {
   }
   /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
   HtkFeatureDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
-    section_.inner.Set("contextWindow", std::to_string(before) + ":" + std::to_string(after));
+    section_.inner.Set("contextWindow", detail::CountsText("contextWindow", before, after));
     return *this;
   }
   /// What stands before each path of the script (`prefixPathInSCP`; default: nothing). Without it, `...` in a
@@ -78,7 +78,7 @@ class HtkFeatureDeserializer {
   }
   /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
   HtkFeatureDeserializer& MaxSequenceSize(std::uint32_t frames) & {
-    section_.outer.Set("maxSequenceSize", std::uint64_t{frames});
+    section_.outer.Set("maxSequenceSize", frames);
     return *this;
   }
   /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
@@ -283,7 +283,7 @@ class KaldiDeserializer {
   }
   /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
   KaldiDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
-    section_.inner.Set("contextWindow", std::to_string(before) + ":" + std::to_string(after));
+    section_.inner.Set("contextWindow", detail::CountsText("contextWindow", before, after));
     return *this;
   }
   /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
@@ -294,7 +294,7 @@ class KaldiDeserializer {
   }
   /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
   KaldiDeserializer& MaxSequenceSize(std::uint32_t frames) & {
-    section_.outer.Set("maxSequenceSize", std::uint64_t{frames});
+    section_.outer.Set("maxSequenceSize", frames);
     return *this;
   }
   /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest

@@ -18,7 +18,7 @@ use std::ptr::null;
 /// sequences written. Returns 0 to continue, anything else to stop: the conversion then fails with
 /// CNTK_READER_STATUS_USER. Called on the thread that converts. It must not throw.
 pub type cntk_reader_progress_callback =
-    Option<unsafe extern "C" fn(userdata: *mut c_void, bytes: u64, total: u64, sequences: u64) -> u32>;
+    Option<unsafe extern "C-unwind" fn(userdata: *mut c_void, bytes: u64, total: u64, sequences: u64) -> u32>;
 
 /// Between which formats a conversion goes.
 #[repr(C)]

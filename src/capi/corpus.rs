@@ -10,7 +10,12 @@ use std::ptr::null_mut;
 /// is impossible. Called while the deserializer is opened, on any thread but on one at a time, in order of first
 /// appearance.
 pub type cntk_reader_number_key = Option<
-    unsafe extern "C" fn(userdata: *mut c_void, text: *const c_char, length: usize, number: *mut u64) -> i32,
+    unsafe extern "C-unwind" fn(
+        userdata: *mut c_void,
+        text: *const c_char,
+        length: usize,
+        number: *mut u64,
+    ) -> i32,
 >;
 
 /// What a deserializer knows of the reader that it belongs to: how sequence keys become numbers, and its place among the
@@ -53,7 +58,7 @@ pub(super) const INITIAL: cntk_reader_corpus = cntk_reader_corpus {
 
 struct Userdata {
     pointer: *mut c_void,
-    number: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *mut u64) -> i32,
+    number: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, usize, *mut u64) -> i32,
 }
 
 // SAFETY: the pointer goes to `number` alone. `cntk_reader_corpus` documents that it stays valid as long as the

@@ -504,7 +504,7 @@ mod tests {
         cntk_reader_chunk_free(Some(loaded));
     }
 
-    unsafe extern "C" fn number(
+    unsafe extern "C-unwind" fn number(
         userdata: *mut c_void,
         text: *const c_char,
         length: usize,

@@ -30,7 +30,7 @@ pub enum cntk_reader_file_status {
 /// Opens a file for reading. `path` is the whole path, with its scheme: UTF-8, `length` bytes. `*file` gets what the
 /// other callbacks are called with for this file. Returns a cntk_reader_file_status.
 pub type cntk_reader_open_file = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         path: *const c_char,
         length: usize,
@@ -39,9 +39,9 @@ pub type cntk_reader_open_file = Option<
     ) -> i32,
 >;
 
-/// Gives the bytes of a file. Returns a cntk_reader_file_status.
+/// Gives the bytes of a file: `size` has to be set. Returns a cntk_reader_file_status.
 pub type cntk_reader_get_file_size = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         file: *mut c_void,
         size: *mut u64,
@@ -49,10 +49,10 @@ pub type cntk_reader_get_file_size = Option<
     ) -> i32,
 >;
 
-/// Reads at most `capacity` bytes from `offset` on into `buffer`, at least one, and gives their number; 0 only at the file's
-/// end. Returns a cntk_reader_file_status.
+/// Reads at most `capacity` bytes from `offset` on into `buffer`, at least one, and gives their number, 0 only at the file's
+/// end: `count` has to be set. Returns a cntk_reader_file_status.
 pub type cntk_reader_read_file = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         file: *mut c_void,
         offset: u64,
@@ -66,7 +66,7 @@ pub type cntk_reader_read_file = Option<
 /// Writes at most `capacity` bytes to `identity`, and gives their number: bytes that are equal as long as the file's content
 /// is, such as an ETag or a version, or a digest of one that is longer. Returns a cntk_reader_file_status.
 pub type cntk_reader_get_file_identity = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         file: *mut c_void,
         identity: *mut c_void,
@@ -77,7 +77,8 @@ pub type cntk_reader_get_file_identity = Option<
 >;
 
 /// Closes a file. No other callback runs for the file then or later.
-pub type cntk_reader_close_file = Option<unsafe extern "C" fn(userdata: *mut c_void, file: *mut c_void)>;
+pub type cntk_reader_close_file =
+    Option<unsafe extern "C-unwind" fn(userdata: *mut c_void, file: *mut c_void)>;
 
 /// A file system of the program's own, such as an object store, as a table of callbacks. Initialize with zeros, and set
 /// struct_size.
@@ -171,17 +172,17 @@ impl FileSystem for System {
 
 impl RemoteFile for Opened {
     fn size(&self) -> io::Result<u64> {
-        let mut size = 0;
+        let mut size = u64::MAX;
         checked("get_size", |failure| {
             let get = self.table.callbacks.get_size?;
             // SAFETY: the table's own callback with its own userdata and a file that it has opened.
             Some(exit::foreign(|| unsafe { get(self.userdata(), self.file, &raw mut size, failure) }))
         })?;
-        Ok(size)
+        if size == u64::MAX { Err(unset("get_size", "size")) } else { Ok(size) }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut count = 0;
+        let mut count = usize::MAX;
         checked("read_at", |failure| {
             let read = self.table.callbacks.read_at?;
             let (target, capacity) = (buffer.as_mut_ptr().cast(), buffer.len());
@@ -190,14 +191,14 @@ impl RemoteFile for Opened {
                 read(self.userdata(), self.file, offset, target, capacity, &raw mut count, failure)
             }))
         })?;
-        Ok(count)
+        if count == usize::MAX { Err(unset("read_at", "count")) } else { Ok(count) }
     }
 
     fn identity(&self) -> io::Result<Vec<u8>> {
         if self.table.callbacks.get_identity.is_none() {
             return Ok(Vec::new());
         }
-        let (mut identity, mut length) = ([0u8; IDENTITY], 0);
+        let (mut identity, mut length) = ([0u8; IDENTITY], usize::MAX);
         checked("get_identity", |failure| {
             let get = self.table.callbacks.get_identity?;
             let target = identity.as_mut_ptr().cast();
@@ -208,6 +209,7 @@ impl RemoteFile for Opened {
         })?;
         match identity.get(..length) {
             Some(identity) => Ok(identity.to_vec()),
+            None if length == usize::MAX => Err(unset("get_identity", "length")),
             None => {
                 let message = format!("get_identity gives {length} bytes, but {IDENTITY} are the most");
                 Err(io::Error::other(message))
@@ -229,6 +231,12 @@ impl Drop for Opened {
             exit::foreign(|| unsafe { close(self.userdata(), self.file) });
         }
     }
+}
+
+/// The error of a callback that has returned success without a result, as one that was given up by its runtime: the outputs
+/// begin with the greatest number, which is no result.
+fn unset(callback: &str, output: &str) -> io::Error {
+    io::Error::other(format!("the callback {callback} has succeeded, but has not set `{output}`"))
 }
 
 /// Runs a callback, and turns its status into a result. `run` gives `None` if there is no such callback, which `mount` has
@@ -304,7 +312,7 @@ mod tests {
         finalized: AtomicUsize,
     }
 
-    unsafe extern "C" fn open(
+    unsafe extern "C-unwind" fn open(
         userdata: *mut c_void,
         path: *const c_char,
         length: usize,
@@ -323,7 +331,7 @@ mod tests {
         0
     }
 
-    unsafe extern "C" fn size(
+    unsafe extern "C-unwind" fn size(
         _: *mut c_void,
         _: *mut c_void,
         size: *mut u64,
@@ -334,7 +342,7 @@ mod tests {
         0
     }
 
-    unsafe extern "C" fn read(
+    unsafe extern "C-unwind" fn read(
         userdata: *mut c_void,
         file: *mut c_void,
         offset: u64,
@@ -357,12 +365,12 @@ mod tests {
         0
     }
 
-    unsafe extern "C" fn close(userdata: *mut c_void, _: *mut c_void) {
+    unsafe extern "C-unwind" fn close(userdata: *mut c_void, _: *mut c_void) {
         // SAFETY: the userdata is a `State`.
         unsafe { (*userdata.cast::<State>()).closed.fetch_add(1, Ordering::Relaxed) };
     }
 
-    unsafe extern "C" fn finalize(userdata: *mut c_void) {
+    unsafe extern "C-unwind" fn finalize(userdata: *mut c_void) {
         // SAFETY: the userdata is a `State`.
         unsafe { (*userdata.cast::<State>()).finalized.fetch_add(1, Ordering::Relaxed) };
     }
@@ -372,6 +380,70 @@ mod tests {
         // SAFETY: a string and a table, or NULL.
         let status = unsafe { cntk_reader_file_system_mount(scheme.as_ptr(), usize::MAX, table, None) };
         status == cntk_reader_status::CNTK_READER_STATUS_OK
+    }
+
+    unsafe extern "C-unwind" fn forgets(
+        _: *mut c_void,
+        _: *mut c_void,
+        _: *mut u64,
+        _: *mut cntk_reader_failure,
+    ) -> i32 {
+        0
+    }
+
+    unsafe extern "C-unwind" fn reads_nothing(
+        _: *mut c_void,
+        _: *mut c_void,
+        _: u64,
+        _: *mut c_void,
+        _: usize,
+        _: *mut usize,
+        _: *mut cntk_reader_failure,
+    ) -> i32 {
+        0
+    }
+
+    unsafe extern "C-unwind" fn identifies_nothing(
+        _: *mut c_void,
+        _: *mut c_void,
+        _: *mut c_void,
+        _: usize,
+        _: *mut usize,
+        _: *mut cntk_reader_failure,
+    ) -> i32 {
+        0
+    }
+
+    #[test]
+    fn a_callback_that_succeeds_without_a_result_is_an_error() {
+        let state = State::default();
+        let table = cntk_reader_file_system {
+            userdata: (&raw const state).cast_mut().cast(),
+            open_file: Some(open),
+            get_size: Some(size),
+            read_at: Some(read),
+            ..NO_TABLE
+        };
+        let check = |table: cntk_reader_file_system, expected: &str| {
+            let userdata = Userdata::new(table.userdata, None);
+            let system = System(Arc::new(Table { userdata, callbacks: table }));
+            let file = system.open("capi-test://a").expect("a file");
+            let error =
+                file.size().and(file.read_at(0, &mut [0; 4]).map(drop)).and(file.identity().map(drop));
+            assert_eq!(error.expect_err("an error").to_string(), expected);
+        };
+        check(
+            cntk_reader_file_system { get_size: Some(forgets), ..table },
+            "the callback get_size has succeeded, but has not set `size`",
+        );
+        check(
+            cntk_reader_file_system { read_at: Some(reads_nothing), ..table },
+            "the callback read_at has succeeded, but has not set `count`",
+        );
+        check(
+            cntk_reader_file_system { get_identity: Some(identifies_nothing), ..table },
+            "the callback get_identity has succeeded, but has not set `length`",
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::exit;
 use std::ffi::c_void;
 
 /// Called once with the userdata that it was registered with, when the library will not use that userdata again.
-pub type cntk_reader_finalizer = Option<unsafe extern "C" fn(userdata: *mut c_void)>;
+pub type cntk_reader_finalizer = Option<unsafe extern "C-unwind" fn(userdata: *mut c_void)>;
 
 /// A user's pointer, which is given back when this is dropped.
 ///

@@ -27,7 +27,7 @@ pub enum cntk_reader_log_level {
 /// the call only. It is called from any thread, also from several at once. It must not throw. A call on the reader that
 /// logs the line gives CNTK_READER_STATUS_STATE.
 pub type cntk_reader_log_callback = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         level: cntk_reader_log_level,
         line: *const c_char,
@@ -37,7 +37,7 @@ pub type cntk_reader_log_callback = Option<
 
 struct Callback {
     userdata: Userdata,
-    call: unsafe extern "C" fn(*mut c_void, cntk_reader_log_level, *const c_char, usize),
+    call: unsafe extern "C-unwind" fn(*mut c_void, cntk_reader_log_level, *const c_char, usize),
 }
 
 impl Callback {

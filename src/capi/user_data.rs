@@ -40,9 +40,9 @@ pub struct cntk_reader_user_stream {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_sequences {
-    /// sizeof(cntk_reader_user_sequences), set by the library; all else is zero when the callback gets it.
+    /// sizeof(cntk_reader_user_sequences), set by the library; all else but `count` is zero when the callback gets it.
     pub struct_size: usize,
-    /// Number of sequences; may be 0.
+    /// Number of sequences; may be 0. Has to be set.
     pub count: usize,
     /// The length of each: samples in the stream that defines the minibatch size, else in the longest stream. NULL: all
     /// are one sample long.
@@ -138,7 +138,7 @@ impl Default for cntk_reader_user_sequences {
     fn default() -> Self {
         cntk_reader_user_sequences {
             struct_size: size_of::<Self>(),
-            count: 0,
+            count: usize::MAX,
             lengths: null(),
             keys: null(),
             key_texts: null(),
@@ -226,6 +226,9 @@ impl cntk_reader_user_sequences {
     /// Each list is NULL or has `count` readable elements; each key text has as many readable bytes as `key_text_lengths`
     /// says, or ends with a NUL.
     pub(super) unsafe fn to_sequences(self, keys_of_corpus: bool) -> Result<Sequences> {
+        if self.count == usize::MAX {
+            return Err(wrong("list_sequences has succeeded, but has not set `count`."));
+        }
         let count = sequence_count(self.count as u64)?;
         // SAFETY: the lists that this function's contract names; `count` is the length of each.
         let (lengths, keys, key_texts, sample_indices, text_lengths) = unsafe {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lists the sequences of a chunk, which need not be loaded. Returns 0, or another number if it fails.
 pub type cntk_reader_list_sequences = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         chunk: u32,
         sequences: *mut cntk_reader_user_sequences,
@@ -34,7 +34,7 @@ pub type cntk_reader_list_sequences = Option<
 /// Looks for the sequence that belongs to `of`, one of the reader's first deserializer: if there is one, writes its chunk,
 /// index and length to `sequence`, and 1 to `found`. Returns 0, or another number if it fails.
 pub type cntk_reader_find_sequence = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         of: *const cntk_reader_sequence_info,
         sequence: *mut cntk_reader_sequence_info,
@@ -45,7 +45,7 @@ pub type cntk_reader_find_sequence = Option<
 
 /// Loads a chunk. Returns 0, or another number if it fails.
 pub type cntk_reader_load_chunk = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         chunk: u32,
         loaded: *mut cntk_reader_user_chunk,
@@ -56,7 +56,7 @@ pub type cntk_reader_load_chunk = Option<
 /// Fetches a sequence of a loaded chunk; `index` is its place among the chunk's sequences. Returns 0, or another number if
 /// it fails.
 pub type cntk_reader_fetch_sequence = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         chunk: *mut c_void,
         index: u32,
@@ -69,7 +69,7 @@ pub type cntk_reader_fetch_sequence = Option<
 /// that of the sequence in its minibatch; invalid sequences have none and are not prepared. All pointers that are written
 /// stay valid until the sequence is released. Returns 0, or another number if it fails.
 pub type cntk_reader_prepare_sequence = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         sequence: *mut c_void,
         position: u32,
@@ -80,7 +80,7 @@ pub type cntk_reader_prepare_sequence = Option<
 
 /// Releases a chunk or a sequence: called once with the handle of each one, whatever becomes of it.
 pub type cntk_reader_release_handle =
-    Option<unsafe extern "C" fn(userdata: *mut c_void, handle: *mut c_void)>;
+    Option<unsafe extern "C-unwind" fn(userdata: *mut c_void, handle: *mut c_void)>;
 
 /// Size of a chunk of a user's deserializer. Zeros: not known.
 #[repr(C)]

@@ -35,7 +35,7 @@ pub struct cntk_reader_request {
 /// Makes a deserializer: fills a table in, whose size is set and whose other members are zero. Returns 0, or another number
 /// if it fails.
 pub type cntk_reader_make_deserializer = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         request: *const cntk_reader_request,
         made: *mut cntk_reader_user_deserializer,
@@ -46,7 +46,7 @@ pub type cntk_reader_make_deserializer = Option<
 /// The user's factory.
 pub(super) struct Maker {
     userdata: *mut c_void,
-    make: unsafe extern "C" fn(
+    make: unsafe extern "C-unwind" fn(
         *mut c_void,
         *const cntk_reader_request,
         *mut cntk_reader_user_deserializer,
@@ -57,7 +57,7 @@ pub(super) struct Maker {
 impl Maker {
     /// The callback has to be called on this thread, while the call that it was given to has not returned.
     pub(super) fn new(
-        make: unsafe extern "C" fn(
+        make: unsafe extern "C-unwind" fn(
             *mut c_void,
             *const cntk_reader_request,
             *mut cntk_reader_user_deserializer,

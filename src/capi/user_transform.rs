@@ -39,7 +39,7 @@ pub struct cntk_reader_image_info {
 /// Says what the transform makes of such an image: `result` has what the image is, for the callback to change. It must depend
 /// on `image` alone; it is called several times for each image. Returns 0, or another number if it fails.
 pub type cntk_reader_describe_image = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         image: *const cntk_reader_image_info,
         result: *mut cntk_reader_image_info,
@@ -52,7 +52,7 @@ pub type cntk_reader_describe_image = Option<
 /// places do not overlap, are aligned for their types, and must not be used once the callback has returned. `random` was drawn
 /// for this image: what is random has to depend on nothing else. Returns 0, or another number if it fails.
 pub type cntk_reader_transform_image = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         image: *const cntk_reader_image_info,
         values: *const c_void,
@@ -96,7 +96,7 @@ impl From<&Drawn> for cntk_reader_draw {
 /// Transforms an image, as cntk_reader_transform_image does, and also gets what was drawn before: `draw` says which part of the
 /// decoded image this one shows, and whether it is mirrored.
 pub type cntk_reader_transform_drawn_image = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
         image: *const cntk_reader_image_info,
         values: *const c_void,

@@ -120,8 +120,7 @@ impl Loader {
             false => std::mem::forget(work),
         });
         // A call that is cancelled does not wait for the user's code, whose result is dropped on the thread that makes it.
-        exit::outside(|| result.take_of_foreign())?
-            .ok_or_else(|| Error::state("The process ends, so nothing is loaded any more."))
+        exit::outside(|| result.take_of_foreign())?.ok_or_else(|| exit::refusal("nothing is loaded any more"))
     }
 
     /// Waits until all jobs are done, and whatever they held is dropped. Does nothing on one of the threads, which would

@@ -3,8 +3,7 @@
 
 use crate::delivery::{Inbox, Outbox, delivery};
 use crate::sync::thread::JoinHandle;
-use crate::thread;
-use crate::{Error, Result};
+use crate::{Error, Result, exit, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -105,6 +104,10 @@ impl<T> Drop for HandoffThread<T> {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
+            // One that is lost in a callback, or waits for such a thread, never ends.
+            if exit::has_lost_threads() {
+                return std::mem::forget(thread);
+            }
             // The thread ends after what it works on; its panics were caught.
             let _ = thread.join();
         }
@@ -112,6 +115,9 @@ impl<T> Drop for HandoffThread<T> {
 }
 
 fn gone() -> Error {
+    if exit::has_lost_threads() {
+        return exit::refusal("the reader cannot be used any more");
+    }
     Error::internal("Assembling a minibatch panicked; the reader cannot be used any more.")
 }
 

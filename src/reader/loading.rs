@@ -53,7 +53,7 @@ impl Load {
                 }
                 waiting.check()?;
                 if exit::has_lost_threads() {
-                    return Err(Error::state("The process ends, so nothing is loaded any more."));
+                    return Err(exit::refusal("nothing is loaded any more"));
                 }
                 self.done.wait_for(&mut outcome, exit::LOOK);
             }
@@ -139,7 +139,7 @@ impl Loads {
         match self.deserializer.loader() {
             Some(loader) => loader.spawn(move |may_run| match may_run {
                 true => session.load(result, chunk),
-                false => result.end(Err(Error::state("The process ends, so nothing is loaded any more."))),
+                false => result.end(Err(exit::refusal("nothing is loaded any more"))),
             }),
             None => self.pool.spawn(move || session.load(result, chunk)),
         }

@@ -160,7 +160,7 @@ impl Pipeline {
         // Packing reads the arrays of users' chunks in place, so the process must not end while it runs.
         let inside = self.source.deserializer.is_foreign().then(exit::enter);
         if let Some(None) = inside {
-            let error = Error::state("The process ends, so nothing is read any more.");
+            let error = exit::refusal("nothing is read any more");
             return self.deliver(Err(error), batch);
         }
         let failure = match (self.packer.spec(), &self.source) {

@@ -82,7 +82,7 @@ struct Guarded {
 impl Guarded {
     fn call<R>(&self, what: &str, work: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some(_inside) = exit::enter() else {
-            return Err(Error::state("The process ends, so no user's transform is called any more."));
+            return Err(exit::refusal("no user's transform is called any more"));
         };
         let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
             let text = panic

@@ -37,7 +37,7 @@ const SYSTEM: [&str; 6] =
     ["libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libc.so.6"];
 
 /// Threading functions that old systems have in libc.so.6. The others were in libpthread.so.0.
-const THREADS_IN_LIBC: [&str; 15] = [
+const THREADS_IN_LIBC: [&str; 16] = [
     "pthread_attr_destroy",
     "pthread_attr_init",
     "pthread_cond_broadcast",
@@ -53,6 +53,7 @@ const THREADS_IN_LIBC: [&str; 15] = [
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
     "pthread_self",
+    "pthread_setcancelstate",
 ];
 
 /// The linker's option that leaves out the lines of sources.

@@ -220,7 +220,7 @@ fn start_loader(user: &dyn UserDeserializer) -> Result<Arc<Loader>> {
 /// Runs user code; a panic becomes an error. Refused once the process ends.
 fn call<R>(what: &str, work: impl FnOnce() -> Result<R>) -> Result<R> {
     let Some(_inside) = exit::enter() else {
-        return Err(Error::state("The process ends, so no user's deserializer is called any more."));
+        return Err(exit::refusal("no user's deserializer is called any more"));
     };
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic

@@ -31,7 +31,7 @@ const ODD_STREAMS: [&str; 6] = [
 /// How many times the callback of progress lets a conversion go on.
 struct Patience(u64);
 
-unsafe extern "C" fn progress(userdata: *mut c_void, _: u64, _: u64, _: u64) -> u32 {
+unsafe extern "C-unwind" fn progress(userdata: *mut c_void, _: u64, _: u64, _: u64) -> u32 {
     // SAFETY: what the conversion was given, for as long as it runs.
     let patience = unsafe { &mut *userdata.cast::<Patience>() };
     let goes_on = patience.0 > 0;

@@ -95,12 +95,12 @@ impl Table {
     }
 }
 
-unsafe extern "C" fn finalize(userdata: *mut c_void) {
+unsafe extern "C-unwind" fn finalize(userdata: *mut c_void) {
     // SAFETY: a box of `Table::chosen`, which is given back once.
     drop(unsafe { Box::from_raw(userdata.cast::<User>()) });
 }
 
-unsafe extern "C" fn describe(
+unsafe extern "C-unwind" fn describe(
     userdata: *mut c_void,
     _: *const cntk_reader_image_info,
     result: *mut cntk_reader_image_info,
@@ -124,7 +124,7 @@ unsafe extern "C" fn describe(
     0
 }
 
-unsafe extern "C" fn transform(
+unsafe extern "C-unwind" fn transform(
     userdata: *mut c_void,
     image: *const cntk_reader_image_info,
     values: *const c_void,
@@ -158,7 +158,7 @@ unsafe extern "C" fn transform(
     0
 }
 
-unsafe extern "C" fn transform_drawn(
+unsafe extern "C-unwind" fn transform_drawn(
     userdata: *mut c_void,
     image: *const cntk_reader_image_info,
     values: *const c_void,
