@@ -136,6 +136,14 @@ class Checkpoint {
 
 namespace detail {
 
+/// Refuses a negative number that was converted.
+inline void CheckNumber(std::string_view what, std::uint64_t number) {
+  if (number > std::uint64_t{INT64_MAX})
+    throw Error(ErrorKind::kInvalidArgument,
+                std::string(what) + " is " + std::to_string(number) +
+                    ". Expected a number below 2^63; a negative number becomes a great one here.");
+}
+
 /// A text's start, which the C interface wants even of an empty text.
 inline const char* NotNull(std::string_view text) noexcept { return text.data() ? text.data() : ""; }
 
@@ -296,6 +304,11 @@ class Reader {
 
   /// Starts an epoch. Needed before the first minibatch, except after RestoreCheckpoint.
   void StartEpoch(const EpochConfiguration& epoch) {
+    CheckShare(epoch);
+    detail::CheckNumber("The number of the epoch", epoch.index);
+    if (epoch.sweeps == 0)
+      throw Error(ErrorKind::kInvalidArgument,
+                  "Epoch size in sweeps cannot be 0. Leave it out for no limit, or set it to at least 1.");
     const cntk_reader_epoch raw = {
         sizeof raw,         epoch.workers,      epoch.rank,    epoch.minibatch_size, epoch.truncation_length,
         epoch.right_splice, epoch.cross_sweeps, epoch.samples, epoch.sweeps,         epoch.index};
@@ -304,6 +317,7 @@ class Reader {
 
   /// Changes sizes, workers and flags between two minibatches; the position stays.
   void SetConfiguration(const ReaderConfiguration& configuration) {
+    CheckShare(configuration);
     const cntk_reader_configuration raw = {sizeof raw,
                                            configuration.workers,
                                            configuration.rank,
@@ -353,7 +367,10 @@ class Reader {
   /// Restores CNTK's checkpoint state, after StartEpoch.
   void SetState(const State& state) {
     std::vector<cntk_reader_state_entry> entries;
-    for (const auto& [key, value] : state) entries.push_back({key.data(), key.size(), value});
+    for (const auto& [key, value] : state) {
+      detail::CheckNumber(key, value);
+      entries.push_back({key.data(), key.size(), value});
+    }
     detail::Call(cntk_reader_state_set, handle_.get(), entries.data(), entries.size());
   }
 
@@ -364,7 +381,9 @@ class Reader {
     return Checkpoint(buffer);
   }
 
-  /// Continues where a checkpoint was saved, in the epoch of that time.
+  /// Continues where a checkpoint was saved, in the epoch of that time, as the worker that has saved it,
+  /// whatever epoch was started before. In lockstep the other workers set their own rank then
+  /// (SetConfiguration).
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
     detail::Call(cntk_reader_checkpoint_restore, handle_.get(), static_cast<const std::uint8_t*>(bytes),
                  size);
@@ -387,6 +406,15 @@ class Reader {
   struct Free {
     void operator()(cntk_reader* reader) const noexcept { cntk_reader_free(reader); }
   };
+
+  /// Refuses negative numbers.
+  template <typename Configuration>
+  static void CheckShare(const Configuration& configuration) {
+    detail::CheckNumber("The number of workers", configuration.workers);
+    detail::CheckNumber("The minibatch size", configuration.minibatch_size);
+    detail::CheckNumber("The truncation length", configuration.truncation_length);
+    detail::CheckNumber("The right splice", configuration.right_splice);
+  }
 
   /// The source with one of its readers chosen, if there is a name.
   static cntk_reader_source& Choose(cntk_reader_source& source, std::string_view reader) {

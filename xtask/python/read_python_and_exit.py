@@ -3,6 +3,7 @@
 usage: read_python_and_exit.py FOLDER KIND
 
 plain: one array a chunk. sequences: a list of arrays. slow: chunks take long. raise: get_chunk raises, and the program goes on.
+exit: sys.exit in a function. exception: an exception ends the program. del: nothing refers to the source any more.
 """
 
 import sys
@@ -44,6 +45,12 @@ def main(_, kind):
     else:
         print([(info.m_name, values.num_samples) for info, values in minibatch.items()])
     sys.stdout.flush()
+    if kind == 'exit':
+        sys.exit()
+    if kind == 'exception':
+        raise ValueError('on purpose')
+    if kind == 'del':
+        del minibatch, source
 
 
 if __name__ == '__main__':
