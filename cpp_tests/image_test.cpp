@@ -152,11 +152,13 @@ TEST_F(Draws, AreTheStreamAndWhatTransformsGet) {
 // It overrides neither Apply nor ApplyDrawn.
 TEST_F(Draws, ATransformThatDoesNothingIsAnError) {
   const auto nothing = std::make_shared<cr::Transform>();
-  cr::Reader reader = cr::Reader::Open(cr::ImageDeserializer(Map(1), "x", "y", 2).AddTransform("No", nothing));
+  cr::Reader reader =
+      cr::Reader::Open(cr::ImageDeserializer(Map(1), "x", "y", 2).AddTransform("No", nothing));
   reader.StartEpoch(Sweep(1));
   const cr::Error error = ErrorOf([&] { reader.GetMinibatch(); });
   EXPECT_EQ(error.Kind(), cr::ErrorKind::kUser);
-  EXPECT_NE(std::string(error.what()).find("neither Apply nor ApplyDrawn"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("neither Apply nor ApplyDrawn"), std::string::npos)
+      << error.what();
 }
 
 // Each value is 100 more than it was, and the image has one row less.

@@ -150,10 +150,9 @@ TEST(ThreadsTest, CountCanBeSet) {
 TEST_F(ReaderTest, NegativeNumbersAndNoSweepsAreRefused) {
   cr::Reader reader = Open(Lines(4));
   const auto minus = static_cast<std::uint64_t>(-1);
-  for (const auto member :
-       {&cr::EpochConfiguration::workers, &cr::EpochConfiguration::minibatch_size,
-        &cr::EpochConfiguration::truncation_length, &cr::EpochConfiguration::right_splice,
-        &cr::EpochConfiguration::index}) {
+  for (const auto member : {&cr::EpochConfiguration::workers, &cr::EpochConfiguration::minibatch_size,
+                            &cr::EpochConfiguration::truncation_length, &cr::EpochConfiguration::right_splice,
+                            &cr::EpochConfiguration::index}) {
     cr::EpochConfiguration epoch = Sweep(1);
     epoch.rank = 0;
     epoch.*member = minus;
@@ -166,17 +165,20 @@ TEST_F(ReaderTest, NegativeNumbersAndNoSweepsAreRefused) {
   EXPECT_EQ(ErrorOf([&] { reader.StartEpoch(none); }).Kind(), cr::ErrorKind::kInvalidArgument);
   cr::EpochConfiguration several = Sweep(1);
   several.workers = 2;
-  EXPECT_NE(std::string(ErrorOf([&] { reader.StartEpoch(several); }).what()).find("'rank'"), std::string::npos);
+  EXPECT_NE(std::string(ErrorOf([&] { reader.StartEpoch(several); }).what()).find("'rank'"),
+            std::string::npos);
   reader.StartEpoch(Sweep(1));
-  for (const auto member : {&cr::ReaderConfiguration::workers, &cr::ReaderConfiguration::minibatch_size,
-                            &cr::ReaderConfiguration::truncation_length,
-                            &cr::ReaderConfiguration::right_splice}) {
+  for (const auto member :
+       {&cr::ReaderConfiguration::workers, &cr::ReaderConfiguration::minibatch_size,
+        &cr::ReaderConfiguration::truncation_length, &cr::ReaderConfiguration::right_splice}) {
     cr::ReaderConfiguration configuration = reader.GetConfiguration();
     configuration.*member = minus;
     EXPECT_EQ(ErrorOf([&] { reader.SetConfiguration(configuration); }).Kind(),
               cr::ErrorKind::kInvalidArgument);
   }
-  EXPECT_EQ(ErrorOf([&] { reader.SetState({{"minibatchSourcePosition", minus}}); }).Kind(),
+  EXPECT_EQ(ErrorOf([&] {
+              reader.SetState({{"minibatchSourcePosition", minus}});
+            }).Kind(),
             cr::ErrorKind::kInvalidArgument);
   EXPECT_EQ(Rest(reader).size(), 4u) << "refused calls change nothing";
 }

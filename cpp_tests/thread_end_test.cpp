@@ -1,5 +1,5 @@
-// Threads of the library that a callback ends: calls fail with an error, nothing waits for such a thread, and the
-// process ends in order. Each case is a process of its own.
+// Threads of the library that a callback ends: calls fail with an error, nothing waits for such a thread, and
+// the process ends in order. Each case is a process of its own.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -137,17 +137,18 @@ std::size_t Samples(cr::Reader reader) {
 
 std::size_t OfUser(const Ending& ending) {
   const std::string parallel = ending.how == How::kCancel ? "true" : "false";
-  return Samples(cr::Reader::FromText("randomize = false\nmultiThreadedDeserialization = " + parallel +
-                                          "\ndeserializers = ([ type = \"Mine\" ; input = [ x = [ transforms = "
-                                          "([ type = \"Same\" ]) ] ] ])",
-                                      {{"Mine", std::make_shared<Source>(ending)}},
-                                      {{"Same", std::make_shared<Same>(ending)}}));
+  return Samples(cr::Reader::FromText(
+      "randomize = false\nmultiThreadedDeserialization = " + parallel +
+          "\ndeserializers = ([ type = \"Mine\" ; input = [ x = [ transforms = "
+          "([ type = \"Same\" ]) ] ] ])",
+      {{"Mine", std::make_shared<Source>(ending)}}, {{"Same", std::make_shared<Same>(ending)}}));
 }
 
 std::size_t OfFile(const std::string& options) {
   return Samples(cr::Reader::FromText(
       "randomize = false\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = "
-      "\"CNTKTextFormatReader\"\nfile = \"thread-end-test://x\" ; chunkSizeInBytes = 500 ; input = [ x = [ dim = 1 ; "
+      "\"CNTKTextFormatReader\"\nfile = \"thread-end-test://x\" ; chunkSizeInBytes = 500 ; input = [ x = [ "
+      "dim = 1 ; "
       "format = \"dense\" ] ]\n" +
       options + " ])"));
 }
@@ -163,7 +164,8 @@ std::size_t OfFile(const std::string& options) {
   // The second reader finds the process without the thread.
   for (int i = 0; i < 2; ++i) {
     try {
-      const std::size_t samples = is_of_file ? OfFile(place == Place::kLog ? "traceLevel = 2" : "") : OfUser(ending);
+      const std::size_t samples =
+          is_of_file ? OfFile(place == Place::kLog ? "traceLevel = 2" : "") : OfUser(ending);
       std::fprintf(stderr, "read %zu samples\n", samples);
     } catch (const cr::Error& error) {
       std::fprintf(stderr, "error: %s\n", error.what());
@@ -180,12 +182,13 @@ class ThreadEnd : public testing::TestWithParam<std::pair<Place, How>> {
 TEST_P(ThreadEnd, IsAnErrorAndTheProgramEnds) {
   const auto [place, how] = GetParam();
   // Threads of the library are not cancelled unless a callback allows it.
-  const char* const said =
-      how == How::kCancel ? "read 1000 samples.*read 1000 samples" : "error: .*ended inside a callback.*error: ";
+  const char* const said = how == How::kCancel ? "read 1000 samples.*read 1000 samples"
+                                               : "error: .*ended inside a callback.*error: ";
   EXPECT_EXIT(Program(place, how), testing::ExitedWithCode(0), said);
 }
 
-// Threads that really end in file systems, logs and parallel fetching are missing: calls wait for those, as the header says.
+// Threads that really end in file systems, logs and parallel fetching are missing: calls wait for those, as
+// the header says.
 INSTANTIATE_TEST_SUITE_P(
     Callbacks, ThreadEnd,
     testing::Values(std::pair(Place::kGetChunk, How::kExit), std::pair(Place::kGetChunk, How::kCancel),

@@ -35,9 +35,9 @@ inline std::string SizeText(const std::string& key, std::uint64_t size) {
 /// SizeText of a number of 32 bits.
 inline std::string CountText(const std::string& key, std::uint32_t count) {
   if (count > std::uint32_t{INT32_MAX})
-    throw Error(ErrorKind::kConfig,
-                "The value of '" + key + "' is " + std::to_string(count) + ". Expected a number from 0 to " +
-                    std::to_string(INT32_MAX) + "; a negative number becomes a great one here.");
+    throw Error(ErrorKind::kConfig, "The value of '" + key + "' is " + std::to_string(count) +
+                                        ". Expected a number from 0 to " + std::to_string(INT32_MAX) +
+                                        "; a negative number becomes a great one here.");
   return std::to_string(count);
 }
 
