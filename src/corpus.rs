@@ -87,8 +87,8 @@ impl Corpus {
         }
     }
 
-    /// A number that stands for the key in every run: symbolic keys are numbered in the order in which they are met, so
-    /// theirs is a hash of the text.
+    /// A number that stands for the key in every run: symbolic keys are numbered in the order in
+    /// which they are met, so theirs is a hash of the text.
     pub fn lasting_number(&self, key: SequenceKey) -> u64 {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0100_0000_01b3;

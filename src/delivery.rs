@@ -69,7 +69,8 @@ impl<T: Send + 'static> Inbox<T> {
         })
     }
 
-    /// [`take`](Inbox::take), from a thread that runs foreign code: `None` also once threads are lost in it.
+    /// [`take`](Inbox::take), from a thread that runs foreign code: `None` also once threads are
+    /// lost in it.
     pub(crate) fn take_of_foreign(&self) -> Result<Option<T>> {
         self.take_by(|changed, state| {
             changed.wait_for(state, exit::LOOK);

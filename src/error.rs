@@ -93,7 +93,8 @@ struct Inner {
     detail: String,
     location: Location,
     cause: Option<Cause>,
-    /// The operating system's reason does not go away by itself: a file that is missing, for instance.
+    /// The operating system's reason does not go away by itself: a file that is missing, for
+    /// instance.
     is_lasting: bool,
 }
 
@@ -295,8 +296,8 @@ impl Error {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later although nothing was changed: disks, networks and memory recover. A file that is
-    /// missing does not come back by itself.
+    /// Whether the same call may succeed later although nothing was changed: disks, networks and
+    /// memory recover. A file that is missing does not come back by itself.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory) && !self.0.is_lasting
     }

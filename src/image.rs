@@ -132,11 +132,12 @@ impl Default for Pixels {
     }
 }
 
-/// What the transforms of an image have made of its geometry: the part of the decoded image that is shown, and whether it
-/// is mirrored. Targets that depend on places in the image follow it.
+/// The geometry of an image after its transforms: the part of the decoded image that is shown, and
+/// whether it is mirrored. Targets that depend on places in the image follow it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
-    /// First column of the part, in columns of the decoded image. Negative where `Scale` has padded the image.
+    /// First column of the part, in columns of the decoded image. Negative where `Scale` has padded
+    /// the image.
     pub left: f64,
     /// First row of the part.
     pub top: f64,
@@ -153,7 +154,8 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Numbers of a sample that has it: `left`, `top`, `width`, `height`, 1 if mirrored, `source_width`, `source_height`.
+    /// Numbers of a sample that has it: `left`, `top`, `width`, `height`, 1 if mirrored,
+    /// `source_width`, `source_height`.
     pub const VALUES: usize = 7;
 
     /// All of an image.
@@ -169,8 +171,8 @@ impl Drawn {
         }
     }
 
-    /// Where a point of the decoded image is in the part: 0 to 1 from its left to its right, and from its top to its bottom.
-    /// Points outside of the part have other numbers.
+    /// Where a point of the decoded image is in the part: 0 to 1 from its left to its right, and
+    /// from its top to its bottom. Points outside of the part have other numbers.
     pub fn place(&self, x: f64, y: f64) -> (f64, f64) {
         let across = (x - self.left) / self.width;
         (if self.mirrored { 1.0 - across } else { across }, (y - self.top) / self.height)
@@ -183,7 +185,7 @@ impl Drawn {
         [left, top, width, height, mirrored, source_width.into(), source_height.into()]
     }
 
-    /// What becomes of it when a region is cut out of an image of `columns` times `rows`, and mirrored.
+    /// The view after a region is cut out of an image of `columns` times `rows`, and mirrored.
     pub(crate) fn cut(&mut self, (columns, rows): (u32, u32), region: Region, mirrored: bool) {
         let right = columns - region.left - region.width;
         let before = if self.mirrored { right } else { region.left };
@@ -194,7 +196,7 @@ impl Drawn {
         self.mirrored ^= mirrored;
     }
 
-    /// What becomes of it when columns and rows are added around an image of `columns` times `rows`.
+    /// The view after columns and rows are added around an image of `columns` times `rows`.
     pub(crate) fn pad(&mut self, (columns, rows): (u32, u32), before: (u32, u32), after: (u32, u32)) {
         let left = if self.mirrored { after.0 } else { before.0 };
         let (x, y) = (self.width / f64::from(columns), self.height / f64::from(rows));

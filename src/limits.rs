@@ -95,7 +95,8 @@ pub(crate) const LONGEST_NAME: usize = 200;
 
 // Files
 
-/// Bytes of a file, 128 TiB. A sparse file or the answer of a store can claim any number, and tables are made by it.
+/// Bytes of a file, 128 TiB. A sparse file or the answer of a store can claim any number, and
+/// tables are made by it.
 pub(crate) const LARGEST_FILE: u64 = 1 << 47;
 
 // Binary data

@@ -96,8 +96,8 @@ impl Repeated {
         }
     }
 
-    /// Reports the number, if it is at least twice the one that was written or reported last: sweep after sweep has the same parts,
-    /// and a line for each sweep would fill the disk.
+    /// Reports the number, if it is at least twice the one that was written or reported last: sweep
+    /// after sweep has the same parts, and a line for each sweep would fill the disk.
     pub fn summarize(&self, file: &str) {
         let count = self.count.load(Ordering::Relaxed);
         let is_due = |reported| has_doubled(count, reported).then_some(count);
@@ -107,7 +107,8 @@ impl Repeated {
     }
 }
 
-/// Whether a count is to be reported that was `reported` last: counts grow from sweep to sweep, and are reported ever more rarely.
+/// Whether a count is to be reported that was `reported` last: counts grow from sweep to sweep, and
+/// are reported ever more rarely.
 pub(crate) fn has_doubled(count: u64, reported: u64) -> bool {
     count > reported && count / 2 >= reported
 }

@@ -50,7 +50,8 @@ pub enum FileFormat {
     Numbers,
     /// Lines of a label and `index:value` pairs (SVMlight, LIBSVM).
     LibSvm,
-    /// Vowpal Wabbit's text format: lines of a label and namespaces, `1 'tag|name feature:value`, which look like CTF.
+    /// Vowpal Wabbit's text format: lines of a label and namespaces, `1 'tag|name feature:value`,
+    /// which look like CTF.
     VowpalWabbit,
     /// JSON, or a JSON object in each line.
     Json,
@@ -172,7 +173,8 @@ impl FileFormat {
         }
     }
 
-    /// [`FileFormat::advice`] for a file with this path: one that is named as a compressed file is unpacked already.
+    /// [`FileFormat::advice`] for a file with this path: one that is named as a compressed file is
+    /// unpacked already.
     pub fn advice_on(self, path: &str) -> &'static str {
         let is_unpacked = [".gz", ".gzip", ".zst", ".zstd"].iter().any(|ending| path.ends_with(ending));
         match self {
@@ -369,8 +371,8 @@ impl FileFormat {
     }
 }
 
-/// Whether a file begins as one of CNTK's binary format in the layout that its documentation has: version, chunks, streams, and the
-/// name and the kind of the first stream.
+/// Whether a file begins as one of CNTK's binary format in the layout that its documentation has:
+/// version, chunks, streams, and the name and the kind of the first stream.
 fn is_documented_cbf(head: &[u8], size: u64) -> bool {
     let long = |at: usize| head.get(at..at + 8).map(LittleEndian::read_u64);
     let int = |at: usize| head.get(at..at + 4).map(LittleEndian::read_u32);
@@ -504,7 +506,8 @@ fn of_ctf_line(line: &str) -> Option<FileFormat> {
     starts_sample(rest.trim_start()).then_some(FileFormat::CtfTextIds)
 }
 
-/// Lines of a label, perhaps a weight and a tag, and features behind `|`; and one of them cannot be a line of CTF.
+/// Lines of a label, perhaps a weight and a tag, and features behind `|`; and one of them cannot be
+/// a line of CTF.
 fn is_vowpal_wabbit(lines: &[&str]) -> bool {
     let mut is_certain = false;
     for line in lines {
@@ -561,8 +564,8 @@ fn is_assignment(line: &str) -> bool {
     })
 }
 
-/// `path<tab>class`, or `key<tab>path<tab>class`, with the path of an image. Other separators are mistakes that the map file's
-/// own errors explain.
+/// `path<tab>class`, or `key<tab>path<tab>class`, with the path of an image. Other separators are
+/// mistakes that the map file's own errors explain.
 fn is_image_line(line: &str) -> bool {
     let is_image = |path: &str| {
         let ending = path.trim_matches('"').rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -599,7 +602,8 @@ const BASE64_OF_IMAGES: [&str; 8] =
 /// Fewer characters than any image has as Base64.
 const LEAST_BASE64: usize = 40;
 
-/// Whether the last column of a line is an image as Base64, perhaps with what programs write around it.
+/// Whether the last column of a line is an image as Base64, perhaps with what programs write around
+/// it.
 fn is_base64_image(line: &str) -> bool {
     let Some(data) = data_of(line) else { return false };
     // Further columns are errors that the deserializer explains.

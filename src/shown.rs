@@ -1,8 +1,10 @@
 //! Text of users in messages: characters that cannot be seen are shown as escapes.
 //!
-//! A byte order mark, a zero-width space or a NUL in a key is invisible, and makes it a different key. [`quoted`] shows user text: a
-//! line, a key, a path, a name. [`visible`] is the last gate of every message and log line, for texts that come in as they are;
-//! it leaves tabs and line breaks alone, because messages have their own. Escapes are printable, so passing both changes nothing more.
+//! A byte order mark, a zero-width space or a NUL in a key is invisible, and makes it a different
+//! key. [`quoted`] shows user text: a line, a key, a path, a name. [`visible`] is the last gate of
+//! every message and log line, for texts that come in as they are; it leaves tabs and line breaks
+//! alone, because messages have their own. Escapes are printable, so passing both changes nothing
+//! more.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -10,7 +12,7 @@ use std::fmt::Write;
 /// Which characters are escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strictness {
-    /// What hides or reorders text.
+    /// Characters that hide or reorder text.
     Message,
     /// All that is not seen, or looks like a blank and is none.
     Quoted,

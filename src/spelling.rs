@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// The known name closest to `key`, which is in lower case, if it is close enough for a misspelling. None where several names
-/// are, and more than a letter differs: any of them may be meant, or none.
+/// The known name closest to `key`, which is in lower case, if it is close enough for a
+/// misspelling. None where several names are, and more than a letter differs: any of them may be
+/// meant, or none.
 pub(crate) fn nearest<'n>(key: &str, known: &BTreeSet<&'n str>) -> Option<&'n str> {
     // Longer keys are no misspellings, and comparing them would take long.
     if key.len() > 64 {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct Input {
     /// Path of the file, or of the first of several, as it was given.
     pub path: PathBuf,
-    /// What it is.
+    /// Its format.
     pub format: FileFormat,
     /// Several data files, or one of speech or images. Otherwise it is a configuration, or data in CNTK's text or binary format.
     files: Option<BareFiles>,
@@ -198,7 +198,8 @@ impl Input {
     }
 }
 
-/// What a file is: a file that is named as a configuration is taken for one, unless it certainly is something else.
+/// Recognizes a file. One that is named as a configuration is taken for one, unless it certainly is
+/// something else.
 pub fn format_of(path: &Path) -> Result<FileFormat, Failure> {
     if path == Path::new("-") {
         let message = "Data are not read from the standard input, because they are read more than once: write them to a file. A \

@@ -1,4 +1,5 @@
-//! The tool with configurations as people have them, and with paths that a configuration cannot write.
+//! The tool with configurations as people have them, and with paths that a configuration cannot
+//! write.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;

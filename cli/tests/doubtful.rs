@@ -1,4 +1,5 @@
-//! Data that are read without an error, or not at all, and are most likely not what was meant: the cause is named.
+//! Data that are read without an error, or not at all, and are most likely not what was meant: the
+//! cause is named.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
@@ -8,7 +9,7 @@ use common::run;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What `validate` says of a file with this content, and its exit code.
+/// The output of `validate` for a file with this content, and its exit code.
 fn validate(name: &str, content: &[u8]) -> (i32, String) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(name), content).expect("writing");
@@ -16,7 +17,7 @@ fn validate(name: &str, content: &[u8]) -> (i32, String) {
     (code, out + &errors)
 }
 
-/// What `validate` says of a text file that a configuration reads with these streams.
+/// The output of `validate` for a text file that a configuration reads with these streams.
 fn with_streams(content: &str, input: &str, more: &str) -> (i32, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = format!(
@@ -78,7 +79,7 @@ fn numbers_that_become_0_are_noted_once() {
     assert!(!validate("a.ctf", b"|x 1e-30\n|x 0e-99\n").1.contains("so small"));
 }
 
-/// What reading a file logs as warnings in `sweeps` sweeps.
+/// The warnings that reading a file logs in `sweeps` sweeps.
 fn warnings(path: &Path, sweeps: u64) -> Vec<String> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().expect("no panic before");
@@ -115,8 +116,8 @@ fn reading_warns_of_infinite_values_once_a_file_and_counts_them() {
     assert_eq!(places.len(), 2, "{said:#?}");
     assert!(places.iter().any(|line| line.contains("line 8, stream x, sequence 7")), "{said:#?}");
     assert!(places.iter().any(|line| line.contains("line 9, stream s, sequence 8")), "{said:#?}");
-    // A summary after the first sweep, in which chunks of the next one may count already. The second sweep has one if the count has
-    // doubled by then.
+    // A summary after the first sweep, in which chunks of the next one may count already. The
+    // second sweep has one if the count has doubled by then.
     for stream in ["x", "s"] {
         let end = format!(" values that are infinite or NaN in stream '{stream}' so far, the first in line ");
         let of_stream: Vec<_> = said.iter().filter(|line| line.contains(&end)).collect();

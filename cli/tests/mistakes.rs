@@ -1,4 +1,5 @@
-//! Odd files and wrong options as new users give them: each has a message that names the cause and the remedy.
+//! Odd files and wrong options as new users give them: each has a message that names the cause and
+//! the remedy.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
@@ -94,7 +95,7 @@ fn files_of_other_kinds_are_named_with_what_to_do() {
 
 #[test]
 fn data_that_are_compressed_twice_are_named() {
-    // What 'gzip | gzip' makes of 'hello', and one layer of it.
+    // Text packed once and twice, as 'gzip' and 'gzip | gzip' do it.
     let folder = tempfile::tempdir().expect("a folder");
     let gzip = |from: &str, to: &str| {
         let bytes = std::fs::read(folder.path().join(from)).expect("reading");

@@ -14,7 +14,8 @@ dispatch! {
     fn count<T: Value>(values: &[T]) -> u64 = count_with;
 }
 
-/// Blocks are tested as a whole, which compiles to vector instructions; nearly all of them are finite.
+/// Blocks are tested as a whole, which compiles to vector instructions; nearly all of them are
+/// finite.
 #[inline(always)]
 fn count_with<T: Value, S: InstructionSet>(_: S, values: &[T]) -> u64 {
     let mut count = 0;

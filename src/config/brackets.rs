@@ -1,7 +1,9 @@
-//! Where a quote or a bracket is most likely missing in a text whose quotes and brackets do not match.
+//! Where a quote or a bracket is most likely missing in a text whose quotes and brackets do not
+//! match.
 //!
-//! What a parser notices lies where the text ends, or at a bracket far below: the quote that was forgotten ends at the next one,
-//! lines further down. Lines and their indentation say more about what was meant.
+//! A parser notices a mistake only at the end of the text, or at a bracket far below: a forgotten
+//! quote ends at the next one, lines further down. Lines and their indentation say more about what
+//! was meant.
 
 /// A place that needs another quote or bracket, as an offset, and what is wrong there.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,16 +36,19 @@ fn unpaired_quote(text: &str) -> Option<Suspect> {
     None
 }
 
-/// A line that opens a bracket and goes on behind it, and is followed by a line that is not indented further.
+/// A line that opens a bracket and goes on behind it, and is followed by a line that is not
+/// indented further.
 fn unclosed_line(text: &str) -> Option<Suspect> {
-    // Offset of the bracket, its line, the line's indentation, and whether more than brackets follows it there.
+    // Offset of the bracket, its line, the line's indentation, and whether more than brackets
+    // follows it there.
     let mut open: Vec<(usize, usize, usize, bool)> = Vec::new();
     let kind = |bracket: u8| match bracket {
         b'[' | b']' => 0,
         b'{' | b'}' => 1,
         _ => 2,
     };
-    // How many brackets of each kind are open. Each bracket is pushed and popped once, however hostile the text is.
+    // How many brackets of each kind are open. Each bracket is pushed and popped once, however
+    // hostile the text is.
     let mut counts = [0_usize; 3];
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -79,7 +84,8 @@ fn unclosed_line(text: &str) -> Option<Suspect> {
                     open.push((start + at, number, indent, goes_on));
                     counts[kind(byte)] += 1;
                 }
-                // Brackets inside that are still open were forgotten, which is for the parser to say.
+                // Brackets inside that are still open were forgotten, which is for the parser to
+                // say.
                 b']' | b'}' | b')' => {
                     let wanted = counts[kind(byte)].saturating_sub(1);
                     while counts[kind(byte)] > wanted

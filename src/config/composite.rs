@@ -218,7 +218,8 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
     Ok(elements)
 }
 
-/// `verbosity` or `traceLevel`, which is a text to CNTK first. CNTK takes a negative one for a great one.
+/// `verbosity` or `traceLevel`, which is a text to CNTK first. CNTK takes a negative one for a
+/// great one.
 pub(super) fn read_level(section: &Section, key: &str) -> Result<i32> {
     let level = match key {
         "traceLevel" => section.parsed_or(key, 0i32)?,
@@ -472,7 +473,8 @@ fn read_deserializers(
     Err(element.blame("composable", error))
 }
 
-/// Notes keys in the section of a deserializer that count in the section of the reader only. CNTK converts some of them there.
+/// Notes keys in the section of a deserializer that count in the section of the reader only. CNTK
+/// converts some of them there.
 fn note_keys_of_readers(element: &Section) {
     const KEYS: [&str; 4] =
         ["randomize", "randomizationWindow", "sampleBasedRandomizationWindow", "randomizationSeed"];

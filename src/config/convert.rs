@@ -15,13 +15,13 @@ pub trait FromValue: Sized {
     /// Converts the text of a value.
     fn from_value(text: &str) -> Result<Self>;
 
-    /// What is wrong with a value that CNTK takes for another one: a negative size, which wraps around.
+    /// The error of a value that CNTK takes for another one: a negative size, which wraps around.
     fn out_of_range(_text: &str) -> Option<&'static str> {
         None
     }
 }
 
-/// What is wrong with a size.
+/// The error of a size, if there is one.
 fn size_out_of_range(text: &str) -> Option<&'static str> {
     match integer(text)? {
         (_, 0) => None,

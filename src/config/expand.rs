@@ -114,7 +114,8 @@ fn expand_line(
     Ok(())
 }
 
-/// The value of a variable. None if it is undefined; in CNTK's place it is empty then in a section with a parent.
+/// The value of a variable. None if it is undefined; in CNTK's place it is empty then in a section
+/// with a parent.
 fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<Option<SourceText>> {
     let Some((holder, text)) = section.find_variable(name) else {
         let is_empty = section.parent().is_some() && !section.is_native();

@@ -57,7 +57,7 @@ const OTHERS: [(&str, &str); 9] = [
     ("ImageWriter", "It writes images, and is no reader."),
 ];
 
-/// What to do about a reader that has no successor.
+/// The remedy for a reader that has no successor.
 const TO_TEXT: &str = "Write its data in CNTK's text format, a line for each sample as '|name values', and read them with \
                        'CNTKTextFormatReader'.";
 

@@ -39,7 +39,7 @@ pub(super) fn trim(text: &str) -> &str {
 pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
     let bytes = text.as_bytes();
     let mut awaited = vec![(closer_of(bytes[open]), open)];
-    // What most likely is the cause may stand elsewhere than what was noticed.
+    // The most likely cause may be elsewhere than the place where the mistake was noticed.
     let blame = |at: usize, error: Error| match brackets::suspect(text).filter(|suspect| suspect.at != at) {
         Some(Suspect { at, why }) => text.blame(at, error.with_detail(why)),
         None => text.blame(at, error),
@@ -102,9 +102,9 @@ pub(super) fn strip_comment(line: &str) -> &str {
     }
 }
 
-/// Calls `on_token` with the start and end of every record of `text`. `on_token` returns the position after what it
-/// used, which is greater than the start, or None to end the walk. Calls `on_block` with the place of every bracket around
-/// records.
+/// Calls `on_token` with the start and end of every record of `text`. `on_token` returns the
+/// position after what it used, which is greater than the start, or None to end the walk. Calls
+/// `on_block` with the place of every bracket around records.
 ///
 /// One level of brackets around records is ignored: `[a=1;b=2]` is `a=1;b=2`. The end of a block in brackets is only
 /// looked for after a record. That is why a block in quotes does not work: the search for the end of its last record

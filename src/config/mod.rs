@@ -95,8 +95,9 @@ impl Config {
         Ok(Config { section, file: Some(shown), kind: None })
     }
 
-    /// The readers that the configuration has in its sections, by the names that [`Config::reader`] takes: a file for CNTK's
-    /// command line may have several, `train.reader` and `test.reader`. Those that stand alone in a file are not named.
+    /// The readers that the configuration has in its sections, by the names that [`Config::reader`]
+    /// takes: a file for CNTK's command line may have several, `train.reader` and `test.reader`.
+    /// Those that stand alone in a file are not named.
     ///
     /// ```
     /// use cntk_reader::Config;
@@ -110,8 +111,8 @@ impl Config {
         whole::readers(&self.section).into_iter().map(|found| found.name).collect()
     }
 
-    /// The configuration of the reader with this name, such as `train.reader`: the keys that lead to its section. Variables are those
-    /// of the sections around it, as in CNTK.
+    /// The configuration of the reader with this name, such as `train.reader`: the keys that lead
+    /// to its section. Variables are those of the sections around it, as in CNTK.
     ///
     /// A configuration with one reader needs no choice.
     pub fn reader(&self, name: &str) -> Result<Config> {

@@ -52,7 +52,7 @@ struct Inner {
     parent: Option<Section>,
     /// Where variables are looked up that neither this section nor one around it has.
     variables: Option<Section>,
-    /// What was dropped when the section was opened.
+    /// Text that was dropped when the section was opened.
     dropped: Vec<Dropped>,
     log: Arc<ReadLog>,
 }
@@ -106,8 +106,8 @@ impl Section {
         Self::new(path.to_owned(), None, entries.collect(), parent.cloned(), Vec::new(), log)
     }
 
-    /// [`Section::parse_source`] for the library's own use, not in CNTK's place: what cannot be meant is an error, and variables
-    /// are replaced in all values.
+    /// [`Section::parse_source`] for the library's own use, not in CNTK's place: what cannot be
+    /// meant is an error, and variables are replaced in all values.
     pub(super) fn parse_natively(path: &str, text: &SourceText) -> Result<Section> {
         Self::open(path.to_owned(), text, None, Arc::new(ReadLog::native()))
     }
@@ -288,7 +288,8 @@ impl Section {
         self.raw(key).is_some()
     }
 
-    /// Declares that a key had another name once: the report of unread keys then suggests the present one.
+    /// Declares that a key had another name once: the report of unread keys then suggests the
+    /// present one.
     pub fn renamed(&self, before: &str, now: &str) {
         self.0.log.renamed(&self.0.path, before, now);
     }
@@ -380,7 +381,8 @@ impl Section {
         }
     }
 
-    /// Text for a typed read: None if the default is asked for. CNTK replaces no variables in it, and fails where there are some.
+    /// Text for a typed read: None if the default is asked for. CNTK replaces no variables in it,
+    /// and fails where there are some.
     fn typed(&self, key: &str) -> Result<Option<Cow<'_, SourceText>>> {
         match self.find_entry(key) {
             Some((holder, Entry { text, is_literal: false, .. }))
@@ -496,7 +498,8 @@ impl Section {
         Self::open(path, &text, Some(holder.clone()), Arc::clone(&self.0.log))?.checked(&text)
     }
 
-    /// The section that a key of this very section has, with this text in place of its own, however strange its keys.
+    /// The section that a key of this very section has, with this text in place of its own, however
+    /// strange its keys.
     pub(super) fn opened(&self, key: &str, text: &SourceText) -> Result<Section> {
         let path = format!("{}:{key}", self.0.path);
         Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))
@@ -548,7 +551,8 @@ impl Section {
 /// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
 /// that opening the value gives the union.
 ///
-/// Gives where the key was written before, if that had another value, or another spelling: two names were meant to be two things.
+/// Gives where the key was written before, if that had another value, or another spelling: two
+/// names were meant to be two things.
 fn insert(
     entries: &mut BTreeMap<String, Entry>,
     key: &str,

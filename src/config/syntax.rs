@@ -1,7 +1,8 @@
-//! Finds the syntax of other languages in a configuration: quotes, comments and separators that CNTK's language does not have.
+//! Finds the syntax of other languages in a configuration: quotes, comments and separators that
+//! CNTK's language does not have.
 //!
-//! To CNTK they are ordinary characters of keys and values, so a line that was meant to say something has no effect. Where
-//! this library stands in CNTK's place nothing here applies.
+//! To CNTK they are ordinary characters of keys and values, so a line that was meant to say
+//! something has no effect. Where this library stands in CNTK's place nothing here applies.
 
 use super::section::{Entry, Section};
 use super::source::Origin;
@@ -17,7 +18,7 @@ pub(super) enum Dropped {
     Joined(Option<Origin>),
 }
 
-/// What a text says that cannot be meant, and what to write instead.
+/// Finds text that cannot be meant, and suggests a replacement.
 pub(super) struct Fault {
     pub what: String,
     pub advice: String,
@@ -33,7 +34,7 @@ fn is_invisible(c: char) -> bool {
     !c.is_ascii() && c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
 }
 
-/// What is wrong with the text of a value.
+/// The mistake in the text of a value.
 pub(super) fn strange_value(text: &str) -> Option<Fault> {
     let double = "Strings stand in double quotes: \"train.ctf\".";
     let is_list = text.starts_with('(');
@@ -120,7 +121,7 @@ pub(super) fn check(section: &Section) -> Result<()> {
     }
 }
 
-/// What is wrong with a key, as the beginning of a sentence.
+/// The mistake in a key, as the beginning of a sentence.
 fn strange_key(entry: &Entry) -> Option<Fault> {
     let Entry { key, text, is_assigned, .. } = entry;
     // As much of a long line as says which it is.

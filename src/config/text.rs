@@ -114,7 +114,8 @@ pub(super) fn read_u32(section: &Section, key: &str, default: u64) -> Result<u32
     Ok((value.0 & u64::from(u32::MAX)) as u32)
 }
 
-/// `traceLevel`. A `verbosity` above it raises it, except in CNTK's place, where the two are for different parts of a reader.
+/// `traceLevel`. A `verbosity` above it raises it, except in CNTK's place, where the two are for
+/// different parts of a reader.
 pub(super) fn read_trace_level(section: &Section) -> Result<u32> {
     let level = read_u32(section, "traceLevel", 1)?;
     if !section.is_native() {

@@ -200,7 +200,7 @@ fn wrong(
 }
 
 fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
-    // What older versions of CNTK called it. CNTK 2.7 ignores the key, as it does others that it does not know.
+    // The name in older versions of CNTK. CNTK 2.7 ignores the key, as it ignores all unknown ones.
     section.renamed("cropRatio", "sideRatio");
     let size = read_crop_size(section)?;
     let side = read_ratio(section, "side")?;
@@ -238,7 +238,7 @@ fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
         _ => {
             let message = format!("Invalid crop type: {name}.");
             let why = match name.to_ascii_lowercase().as_str() {
-                // What older versions of CNTK called it.
+                // The name in older versions of CNTK.
                 "random" => {
                     "Did you mean 'RandomSide'? It takes a part of any place whose size 'sideRatio' or 'areaRatio' gives; older \
                      versions of CNTK called it 'Random'. Expected 'Center', 'RandomSide', 'RandomArea' or 'MultiView10'."

@@ -431,10 +431,12 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do not protect it.
+/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do
+/// not protect it.
 fn quoted_path(path: &Path) -> String {
     match path.to_str() {
-        // In an array a star would repeat the element, and brackets would make one of a single path.
+        // In an array a star would repeat the element, and brackets would make one of a single
+        // path.
         Some(text) if is_plain_path(text) && !text.contains('*') && !text.starts_with(['(', '[', '{']) => {
             quoted(text)
         }
@@ -474,7 +476,8 @@ fn check_name(name: &str) -> Result<()> {
     if is_key && !name.is_empty() { Ok(()) } else { Err(unwritable("stream name", name)) }
 }
 
-/// Refuses two streams of one name: one of them would be lost. Upper and lower case are the same, as in all keys of configurations.
+/// Refuses two streams of one name: one of them would be lost. Upper and lower case are the same,
+/// as in all keys of configurations.
 fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<()> {
     let mut seen: Vec<&str> = Vec::new();
     for name in names {

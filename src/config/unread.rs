@@ -13,7 +13,7 @@ const MAX_LINES: usize = 20;
 #[derive(Debug, Default)]
 pub(super) struct ReadLog {
     scopes: Mutex<BTreeMap<String, Scope>>,
-    /// What is to be said of keys, by lower-case path of the section and key: a line for each.
+    /// Messages about keys, one line each, by lower-case path of the section and key.
     notes: Mutex<BTreeMap<(String, String), String>>,
     /// The configuration is not one in CNTK's place.
     is_native: bool,
@@ -40,7 +40,8 @@ impl ReadLog {
         self.is_native
     }
 
-    /// Notes that a key stands in one file twice, with two values. A file may override what one that it includes says.
+    /// Notes that a key stands in one file twice, with two values. A file may override what one
+    /// that it includes says.
     pub(super) fn repeated(&self, path: &str, key: &str, before: &Origin, after: Option<&Origin>) {
         let Some(after) = after.filter(|after| self.is_native && after.is_beside(before)) else { return };
         let line = format!(
@@ -134,7 +135,7 @@ impl ReadLog {
         lines
     }
 
-    /// What is to be said of keys of the section `path`, and of those opened inside it.
+    /// Messages about keys of the section `path`, and of sections opened inside it.
     fn notes_in(&self, path: &str) -> Vec<String> {
         let path = path.to_ascii_lowercase();
         let notes = self.notes.lock();

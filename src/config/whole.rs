@@ -1,8 +1,9 @@
-//! The readers of a whole configuration file: sections of actions, networks and variables stand around them.
+//! The readers of a whole configuration file: sections of actions, networks and variables stand
+//! around them.
 //!
-//! A reader is named by the keys that lead to it, `train.reader`. CNTK opens each section on the way with all of its variables
-//! replaced, those of model paths and networks too, which a reader does without. Here only the text of the reader is
-//! expanded, in the same scopes.
+//! A reader is named by the keys that lead to it, `train.reader`. CNTK opens each section on the
+//! way with all of its variables replaced, those of model paths and networks too, which a reader
+//! does without. Here only the text of the reader is expanded, in the same scopes.
 
 use super::expand::{Expansion, expand};
 use super::section::Section;
@@ -69,7 +70,8 @@ pub(super) fn choose(root: &Section, name: &str) -> Result<Section> {
     let Some((holder, text)) = innermost.find(last) else { return Err(no_reader(root, name)) };
     let holder = holder.clone();
     let mut text = text.clone();
-    // From the outside in, as CNTK opens the sections: the first scope that is opened replaces all variables.
+    // From the outside in, as CNTK opens the sections: the first scope that is opened replaces all
+    // variables.
     let end = scopes.iter().position(|scope| *scope == holder).map_or(scopes.len(), |at| at + 1);
     for scope in &scopes[..end] {
         text = expand(scope, &text, &mut Expansion::default())
@@ -125,7 +127,8 @@ fn list(root: &Section) -> String {
     }
 }
 
-/// Notes that a configuration has other readers beside the one in its `reader`, which is opened without a choice.
+/// Notes that a configuration has other readers beside the one in its `reader`, which is opened
+/// without a choice.
 pub(super) fn note_others(root: &Section, reader: &Section) {
     if !root.is_native() {
         return;
@@ -141,7 +144,8 @@ pub(super) fn note_others(root: &Section, reader: &Section) {
     }
 }
 
-/// The only reader of a configuration that does not describe one itself. Several are an error; `None`: there is none.
+/// The only reader of a configuration that does not describe one itself. Several are an error;
+/// `None`: there is none.
 pub(super) fn only(root: &Section) -> Result<Option<Section>> {
     match readers(root).as_slice() {
         [] => Ok(None),

@@ -180,7 +180,8 @@ fn range(numbers: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
     })
 }
 
-/// What is legal, but is worth a note once for each stream of a deserializer, with the number of its cases.
+/// A legal peculiarity that is noted once for each stream of a deserializer, with the number of its
+/// cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoteKind {
     /// A number that is so small that it becomes 0.
@@ -192,7 +193,7 @@ pub enum NoteKind {
 /// The cases of one [`NoteKind`] in a stream.
 #[derive(Debug, Clone)]
 pub struct CountedNote {
-    /// What it is.
+    /// The peculiarity.
     pub kind: NoteKind,
     /// Number of the stream.
     pub stream: usize,
@@ -229,9 +230,10 @@ pub struct ChunkCheck {
     pub unknown_names: Vec<UnknownName>,
     /// The first line that begins with an id that is text, and the number of these lines.
     pub text_ids: Option<(Finding, u64)>,
-    /// By stream: the first sample that has an index more than once, and the number of these samples.
+    /// By stream: the first sample that has an index more than once, and the number of these
+    /// samples.
     pub repeats: Vec<Option<(Finding, u64)>>,
-    /// What is counted and reported once.
+    /// Notes that are counted, and reported once.
     pub notes: Vec<CountedNote>,
 }
 

@@ -1,8 +1,10 @@
-//! Samples of what data files contain, for checkpoints: other values of the same shape are noticed by them.
+//! Samples of what data files contain, for checkpoints: other values of the same shape are noticed
+//! by them.
 //!
-//! Data of up to [`WHOLE`] bytes are compared as a whole, larger ones by [`BLOCKS`] blocks spread evenly over them, the first and the
-//! last bytes included. Of many files, utterances or images, [`PARTS`] spread evenly are looked at, the first and the last one
-//! included. So the cost has a bound whatever the data are. Paths and times do not count: a copy is the same data.
+//! Data of up to [`WHOLE`] bytes are compared as a whole, larger ones by [`BLOCKS`] blocks spread
+//! evenly over them, the first and the last bytes included. Of many files, utterances or images,
+//! [`PARTS`] spread evenly are looked at, the first and the last one included. So the cost has a
+//! bound whatever the data are. Paths and times do not count: a copy is the same data.
 
 use super::fingerprint::{SEED, mix};
 use crate::file::DataFile;
@@ -48,7 +50,7 @@ impl Sampler {
         self.is_partial = true;
     }
 
-    /// What was taken, as a text to compare; `None` if nothing is known.
+    /// The samples, as a text to compare; `None` if nothing is known.
     pub(crate) fn finish(self) -> Option<String> {
         let rest = if self.is_partial { ", in part" } else { "" };
         (self.hash != SEED).then(|| format!("{:016x}{rest}", self.hash))
@@ -110,7 +112,8 @@ impl Sampler {
     }
 }
 
-/// Whether reading fails again for as long as the data stay what they are. What may pass must not change what is compared.
+/// Whether reading fails again for as long as the data stay what they are. What may pass must not
+/// change what is compared.
 fn is_lasting(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Cancelled | ErrorKind::Memory => false,

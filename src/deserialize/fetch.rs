@@ -14,7 +14,8 @@ use std::any::Any;
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub error: Error,
-    /// It ends reading in CNTK 2.7: where too many sequences are invalid, this is the error, not their number.
+    /// It ends reading in CNTK 2.7: where too many sequences are invalid, this is the error, not
+    /// their number.
     pub ends_alone: bool,
 }
 
@@ -33,8 +34,8 @@ pub trait FetchedData: Any + Send + Sync {
         None
     }
 
-    /// What is wrong with the data of a sequence that can be used nevertheless, for checks, which look at all of them. Called once
-    /// it is prepared.
+    /// Damage in the data of a sequence that can be used nevertheless, for checks, which look at
+    /// all of them. Called once it is prepared.
     fn damage(&self) -> Option<String> {
         None
     }

@@ -1,8 +1,8 @@
 //! The files that a deserializer's `file` names: a path, a pattern, or a list of both.
 //!
-//! A path that exists is that file, whatever characters it has: CNTK 2.7 knows nothing else, so a configuration that it reads
-//! means what it meant. Otherwise a text in parentheses is a list, a text with `*`, `?` or `[` is a pattern, and `file:` begins the
-//! URL of either.
+//! A path that exists is that file, whatever characters it has: CNTK 2.7 knows nothing else, so a
+//! configuration that it reads means what it meant. Otherwise a text in parentheses is a list, a
+//! text with `*`, `?` or `[` is a pattern, and `file:` begins the URL of either.
 
 mod pattern;
 

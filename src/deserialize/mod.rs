@@ -164,8 +164,8 @@ pub trait ChunkSource: Send + Sync {
     /// as far as they are known before loading; not the values.
     fn fingerprint(&self) -> u64;
 
-    /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all: checkpoints carry them beside the
-    /// fingerprint.
+    /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all:
+    /// checkpoints carry them beside the fingerprint.
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         sampler.skip();
         Ok(())
@@ -192,10 +192,12 @@ pub trait ChunkSource: Send + Sync {
         Location::default()
     }
 
-    /// Forgets the errors that its chunks have [counted](Chunk::commit_errors), because the reader continues as a new one would.
+    /// Forgets the errors that its chunks have [counted](Chunk::commit_errors), because the reader
+    /// continues as a new one would.
     fn forget_errors(&self) {}
 
-    /// Legal content that is rarely meant, as notes of a check. A reader that is opened logs them as warnings.
+    /// Legal content that is rarely meant, as notes of a check. A reader that is opened logs them
+    /// as warnings.
     fn remarks(&self) -> Vec<check::Finding> {
         Vec::new()
     }
@@ -271,7 +273,8 @@ pub trait Deserializer: ChunkTable + ChunkSource {
         InFrameMode::Whole
     }
 
-    /// Whether its keys count its lines or sequences, so that they say nothing about what a sequence belongs to.
+    /// Whether its keys count its lines or sequences, so that they say nothing about what a
+    /// sequence belongs to.
     fn counts_keys(&self) -> bool {
         false
     }
@@ -310,8 +313,8 @@ pub enum InFrameMode {
     Sliced,
     /// As `Sliced`, but fewer samples than the primary has are an error when the reader is opened.
     SlicedStrictly,
-    /// As `Sliced`, but another number of samples than the primary has is an error when the reader is opened. Of no
-    /// deserializer's own: see [`bundle::frame_modes`].
+    /// As `Sliced`, but another number of samples than the primary has is an error when the reader
+    /// is opened. Of no deserializer's own: see [`bundle::frame_modes`].
     SlicedExactly,
 }
 
@@ -386,8 +389,9 @@ pub trait Chunk: Send + Sync {
         }
     }
 
-    /// The error with which the read of a sequence fails that is [invalid](Loaded::Invalid) in a stream. `None` if it is merely
-    /// left out. For data that CNTK refuses only when they are needed.
+    /// The error with which the read of a sequence fails that is [invalid](Loaded::Invalid) in a
+    /// stream. `None` if it is merely left out. For data that CNTK refuses only when they are
+    /// needed.
     fn failure(&self, _stream: usize, _index: u32) -> Option<Error> {
         None
     }
@@ -422,16 +426,18 @@ pub trait Chunk: Send + Sync {
         false
     }
 
-    /// Whether [`Chunk::commit_errors`] has counted errors, or they were [waived](Chunk::waive_errors).
+    /// Whether [`Chunk::commit_errors`] has counted errors, or they were
+    /// [waived](Chunk::waive_errors).
     fn has_counted_errors(&self) -> bool {
         false
     }
 
-    /// Takes back what [`Chunk::commit_errors`] counted: the reader goes back to before the chunk entered the window.
+    /// Takes back what [`Chunk::commit_errors`] counted: the reader goes back to before the chunk
+    /// entered the window.
     fn retract_errors(&self) {}
 
-    /// Makes [`Chunk::commit_errors`] count nothing: the reader goes back to where this chunk was in the window, and its errors
-    /// were counted when it entered.
+    /// Makes [`Chunk::commit_errors`] count nothing: the reader goes back to where this chunk was
+    /// in the window, and its errors were counted when it entered.
     fn waive_errors(&self) {}
 
     /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this

@@ -1,8 +1,9 @@
 //! Paths as URLs: `file:` and a path in which `%20` stands for a byte.
 //!
-//! CNTK's configuration language has no escape, so quotes, line breaks or a `#` after a blank cannot be written in a path.
-//! A URL can stand for any path, also for one that is not UTF-8. The library keeps such a path as its URL, because paths
-//! are texts everywhere else, and takes it apart where it calls the operating system: see [`exact`].
+//! CNTK's configuration language has no escape, so quotes, line breaks or a `#` after a blank
+//! cannot be written in a path. A URL can stand for any path, also for one that is not UTF-8. The
+//! library keeps such a path as its URL, because paths are texts everywhere else, and takes it
+//! apart where it calls the operating system: see [`exact`].
 
 use super::mounted;
 use std::borrow::Cow;
@@ -13,7 +14,8 @@ use std::path::Path;
 
 const SCHEME: &str = "file:";
 
-/// The path that a text stands for, for calls of the operating system: that of a URL, or else the text itself.
+/// The path that a text stands for, for calls of the operating system: that of a URL, or else the
+/// text itself.
 pub fn exact(text: &str) -> Cow<'_, OsStr> {
     match decoded(text) {
         Some(path) => Cow::Owned(path),
@@ -21,14 +23,15 @@ pub fn exact(text: &str) -> Cow<'_, OsStr> {
     }
 }
 
-/// A path from a configuration as the library names it from there on: a URL becomes its path, unless that is not UTF-8 or
-/// would be taken for a URL again.
+/// A path from a configuration as the library names it from there on: a URL becomes its path,
+/// unless that is not UTF-8 or would be taken for a URL again.
 pub fn named(text: String) -> String {
     let path = decoded(&text).and_then(|path| path.into_string().ok());
     path.filter(|path| !path.starts_with(SCHEME)).unwrap_or(text)
 }
 
-/// [`named`] for a text that may be a pattern or a list: a URL that is one, or whose path would be taken for one, stays.
+/// [`named`] for a text that may be a pattern or a list: a URL that is one, or whose path would be
+/// taken for one, stays.
 pub fn named_or_pattern(text: String) -> String {
     let is_pattern = |text: &str| text.contains(['*', '?', '[']) || text.starts_with('(');
     match is_pattern(&text) {
@@ -37,12 +40,14 @@ pub fn named_or_pattern(text: String) -> String {
     }
 }
 
-/// Whether a path could be taken for a URL, and is none. One with slashes after the scheme is one, whoever wrote it.
+/// Whether a path could be taken for a URL, and is none. One with slashes after the scheme is one,
+/// whoever wrote it.
 pub fn is_like_url(text: &str) -> bool {
     text.starts_with(SCHEME) && !text.starts_with("file://")
 }
 
-/// A text that stands for a path: the path itself, or its URL where the path is not UTF-8 or looks like a URL.
+/// A text that stands for a path: the path itself, or its URL where the path is not UTF-8 or looks
+/// like a URL.
 pub fn text_of(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) if !is_like_url(text) => Cow::Borrowed(text),
@@ -50,8 +55,8 @@ pub fn text_of(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// The URL of a path, in characters that mean nothing in a configuration. With `keeps_patterns`, `*`, `?` and brackets stay
-/// what they are.
+/// The URL of a path, in characters that mean nothing in a configuration. With `keeps_patterns`,
+/// `*`, `?` and brackets stay what they are.
 pub fn url_of(path: &Path, keeps_patterns: bool) -> String {
     let mut url = SCHEME.to_owned();
     for &byte in path.as_os_str().as_bytes() {
@@ -67,8 +72,8 @@ pub fn url_of(path: &Path, keeps_patterns: bool) -> String {
     url
 }
 
-/// The path of a URL. `None` for all other texts: CNTK would open a file of the very name of the URL, so that goes first, and
-/// a program may have mounted a file system of its own for `file://`.
+/// The path of a URL. `None` for all other texts: CNTK would open a file of the very name of the
+/// URL, so that goes first, and a program may have mounted a file system of its own for `file://`.
 fn decoded(text: &str) -> Option<OsString> {
     let rest = text.strip_prefix(SCHEME)?;
     if mounted::is_mounted(text) || Path::new(text).symlink_metadata().is_ok() {

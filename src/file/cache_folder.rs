@@ -1,7 +1,8 @@
 //! The cache folder: whose it is, and files in it that nobody else has put there.
 //!
-//! What lies in the folder is served as data, so nobody but its owner may write to it. It is made for the user alone; one that others may
-//! write to is refused. Files are opened without following links, and used only if they are the user's own.
+//! Files in the folder are served as data, so nobody but its owner may write to it. It is made for
+//! the user alone; one that others may write to is refused. Files are opened without following
+//! links, and used only if they are the user's own.
 
 use super::descriptor;
 use crate::{Error, ErrorKind, Result};
@@ -10,20 +11,22 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// What the permissions of a file or folder say if others may write to it.
+/// Permission bits that let others write to a file or folder.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Attempts to make a file that others remove or replace at the same time.
 const ATTEMPTS: usize = 8;
 
-/// Makes the folder if it is not there, for this user alone, and refuses one that is not safe. `remedy` names another way.
+/// Makes the folder if it is not there, for this user alone, and refuses one that is not safe.
+/// `remedy` names another way.
 pub fn prepare(folder: &Path, remedy: &str) -> Result<()> {
     let failed = |cause: &io::Error| {
         let error = Error::io("Error making folder", &folder.to_string_lossy(), cause);
         error.with_detail(remedy)
     };
     match super::with_retry(|| DirBuilder::new().recursive(true).mode(0o700).create(folder)) {
-        // It is there, and could not be looked at for a moment. If it is no folder, that is found below.
+        // It is there, and could not be looked at for a moment. If it is no folder, that is found
+        // below.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
         made => made.map_err(|cause| failed(&cause))?,
     }
@@ -72,7 +75,8 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens a file of the folder for writing. One that is there is opened if it is the user's own, and else replaced.
+/// Opens a file of the folder for writing. One that is there is opened if it is the user's own, and
+/// else replaced.
 pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -86,7 +90,8 @@ pub fn create(path: &Path) -> io::Result<File> {
                 return Ok(file);
             }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-            // A link, a pipe, a file of somebody else: it goes, and what it leads to stays as it is.
+            // A link, a pipe, a file of somebody else: it goes, and what it leads to stays as it
+            // is.
             Ok(_) => {}
             Err(cause) if is_link(&cause) => {}
             Err(cause) => return Err(cause),

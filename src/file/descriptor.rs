@@ -1,5 +1,6 @@
-//! Files never have the descriptors 0, 1 and 2. A program that has closed its standard streams gets these numbers for its next files, and
-//! then a log line, or whatever another library prints, would be written into data.
+//! Files never have the descriptors 0, 1 and 2. A program that has closed its standard streams gets
+//! these numbers for its next files, and then a log line, or whatever another library prints, would
+//! be written into data.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
@@ -11,7 +12,8 @@ pub fn open(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
     above_standard_streams(options.open(path)?)
 }
 
-/// [`open`] for a file that was just made, and is written to: what was printed into it in between is removed.
+/// [`open`] for a file that was just made, and is written to: what was printed into it in between
+/// is removed.
 pub fn open_new(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
     let file = options.open(path)?;
     if file.as_raw_fd() > libc::STDERR_FILENO {

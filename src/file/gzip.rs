@@ -3,7 +3,8 @@
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};
 
-/// Unpacks all members. Zeros after the last one are padding, as tapes and block devices leave it; anything else is an error.
+/// Unpacks all members. Zeros after the last one are padding, as tapes and block devices leave it;
+/// anything else is an error.
 pub struct Members<R: BufRead> {
     /// The member that is being unpacked; `None` after the last one.
     member: Option<GzDecoder<R>>,

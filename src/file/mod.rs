@@ -179,7 +179,8 @@ impl DataFile {
         }
     }
 
-    /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place. A URL is taken apart.
+    /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place. A
+    /// URL is taken apart.
     pub fn open_shown(
         exact: &OsStr,
         path: &str,
@@ -264,7 +265,8 @@ impl DataFile {
         }
     }
 
-    /// Whether reads at any offsets cost about what their bytes do: no server is asked, and nothing is unpacked.
+    /// Whether reads at any offsets cost about what their bytes do: no server is asked, and nothing
+    /// is unpacked.
     pub fn reads_cheaply(&self) -> bool {
         match &self.0.source {
             Source::Local(_) => true,
@@ -500,7 +502,8 @@ impl DataFile {
     }
 }
 
-/// Refuses a size that no file has: a sparse file, or a store that says it, can claim any number of bytes.
+/// Refuses a size that no file has: a sparse file, or a store that says it, can claim any number of
+/// bytes.
 fn check_size(size: u64) -> io::Result<u64> {
     if size <= LARGEST_FILE {
         return Ok(size);

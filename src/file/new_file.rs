@@ -5,9 +5,9 @@
 //! way out but a kill. There is one such name for each target, and whoever writes holds a lock on the file: what a kill has
 //! left has no lock, so the next writer of the target takes it over, whichever host, container or process left it.
 //!
-//! Only plain files are replaced. A device, a pipe, a socket or a folder at the target is refused: renaming over it would destroy it. A link
-//! is followed, so the file that it leads to is replaced and the link stays; a cache that is a link is refused. Temporary names are never
-//! followed.
+//! Only plain files are replaced. A device, a pipe, a socket or a folder at the target is refused:
+//! renaming over it would destroy it. A link is followed, so the file that it leads to is replaced
+//! and the link stays; a cache that is a link is refused. Temporary names are never followed.
 
 use super::xxh64::Xxh64;
 use super::{descriptor, with_retry};
@@ -162,7 +162,8 @@ fn check_plain(found: io::Result<Metadata>) -> io::Result<()> {
     Err(io::Error::new(IoErrorKind::Unsupported, what))
 }
 
-/// The path that a target leads to, if it is a link: the file is made there, whether or not there is one.
+/// The path that a target leads to, if it is a link: the file is made there, whether or not there
+/// is one.
 fn followed(target: &Path) -> io::Result<PathBuf> {
     check_plain(with_retry(|| fs::metadata(target)))?;
     let mut path = target.to_owned();
@@ -176,7 +177,8 @@ fn followed(target: &Path) -> io::Result<PathBuf> {
     Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
-/// The temporary name of a file of this name. Names of the greatest length are cut, and told apart by a checksum.
+/// The temporary name of a file of this name. Names of the greatest length are cut, and told apart
+/// by a checksum.
 fn temporary_name(name: &OsStr, part: &str) -> OsString {
     let end = format!("{part}.tmp");
     let whole = name.as_bytes();

@@ -59,8 +59,9 @@ fn is_transient(cause: &io::Error) -> bool {
         || matches!(cause.raw_os_error(), Some(libc::EIO | libc::ESTALE))
 }
 
-/// Whether a file cannot be read for a reason that stays: the fault of the data or of their path, rather than of a disk or a
-/// network that may recover. After such an error a reader goes on behind the sequences that it concerns.
+/// Whether a file cannot be read for a reason that stays: the fault of the data or of their path,
+/// rather than of a disk or a network that may recover. After such an error a reader goes on behind
+/// the sequences that it concerns.
 pub fn is_lasting(cause: &io::Error) -> bool {
     use IoErrorKind::{
         InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,

@@ -1,9 +1,11 @@
-//! Opening text files. Every text file of the library is opened here: scripts, label files, lists of states and of files, maps,
-//! tables of contents, configurations, mean images.
+//! Opening text files. Every text file of the library is opened here: scripts, label files, lists
+//! of states and of files, maps, tables of contents, configurations, mean images.
 //!
-//! - A byte order mark of UTF-8 is no part of the text: it begins at [`DataFile::text_start`]. Marks of other encodings are errors.
-//! - Lines end with LF, with CR LF, or, in a file without any LF, with CR alone. Such a file is read with LF in the place of each
-//!   CR, so offsets stay what they are. In all other files a CR alone is data, as in CNTK.
+//! - A byte order mark of UTF-8 is no part of the text: it begins at [`DataFile::text_start`].
+//!   Marks of other encodings are errors.
+//! - Lines end with LF, with CR LF, or, in a file without any LF, with CR alone. Such a file is
+//!   read with LF in the place of each CR, so offsets stay what they are. In all other files a CR
+//!   alone is data, as in CNTK.
 
 use super::{DataFile, Source};
 use crate::memory::room::{self, Use};
@@ -64,7 +66,8 @@ fn ends_lines_with_returns(text: &[u8], is_whole: bool) -> bool {
     memchr::memchr(b'\r', inner).is_some() && memchr::memchr2(b'\n', 0, text).is_none()
 }
 
-/// The content of a text file that is in memory: without a mark, and with LF at the end of each line that ended with CR alone.
+/// The content of a text file that is in memory: without a mark, and with LF at the end of each
+/// line that ended with CR alone.
 pub fn decoded<'a>(bytes: &'a [u8], path: &str) -> Result<Cow<'a, [u8]>> {
     let start = Start::of(bytes, true, path)?;
     Ok(with_line_breaks(&bytes[start.at..], true))
@@ -91,7 +94,8 @@ impl DataFile {
         Self::open(path)?.into_text()
     }
 
-    /// [`DataFile::open_text`] with an error of the caller's words for a file that cannot be opened.
+    /// [`DataFile::open_text`] with an error of the caller's words for a file that cannot be
+    /// opened.
     pub fn open_text_or(path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
         Self::open_shown(OsStr::new(path), path, refuse)?.into_text()
     }
@@ -118,7 +122,8 @@ impl DataFile {
         }
     }
 
-    /// The text of a file that was opened as text, as a whole. It begins at [`DataFile::text_start`] of the file.
+    /// The text of a file that was opened as text, as a whole. It begins at
+    /// [`DataFile::text_start`] of the file.
     pub(crate) fn read_text(&self, purpose: Use) -> Result<Vec<u8>> {
         let start = self.text_start();
         let size = self.size()?.saturating_sub(start);

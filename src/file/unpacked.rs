@@ -1,11 +1,14 @@
 //! The cache folder: compressed files that are read from any place, but can only be unpacked from front to back, are unpacked
 //! into it once.
 //!
-//! What is there is found again by the compressed file's path, size, times of change and identity, so an unpacked file is
-//! never used for another or a changed one. Its size and checksum lie beside it, with a digest of some pieces of the compressed file, and
-//! are compared when a process first opens it. A compressed file that is written to while it is unpacked is an error, and leaves nothing:
-//! otherwise a mix of old and new data would be served from then on. A file lock has other processes wait that need the same file, instead of unpacking it too, and what a process leaves
-//! that was killed is overwritten by the next one. Nothing is ever removed from the folder: users may, at any time.
+//! An unpacked file is found again by the compressed file's path, size, times of change and
+//! identity, so it is never used for another or a changed one. Its size and checksum lie beside it,
+//! with a digest of some pieces of the compressed file, and are compared when a process first opens
+//! it. A compressed file that is written to while it is unpacked is an error, and leaves nothing:
+//! otherwise a mix of old and new data would be served from then on. A file lock has other
+//! processes wait that need the same file, instead of unpacking it too, and what a process leaves
+//! that was killed is overwritten by the next one. Nothing is ever removed from the folder: users
+//! may, at any time.
 
 use super::cache_folder;
 use super::mounted;
@@ -91,7 +94,8 @@ impl Entry {
             Source::Local(file) => {
                 let metadata = packed.metadata_of(file)?;
                 let place = fs::canonicalize(super::address::exact(packed.path())).unwrap_or_default();
-                // Programs can set the time of the last change of the content back, but not that of the file's facts.
+                // Programs can set the time of the last change of the content back, but not that of
+                // the file's facts.
                 (place, metadata.dev(), metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()))
             }
             _ => (PathBuf::from(packed.path()), 0, 0, (0, 0)),
@@ -121,7 +125,8 @@ impl Entry {
         self.data.parent().map_or(Ok(()), |folder| cache_folder::prepare(folder, &remedy))
     }
 
-    /// Opens the unpacked file if it is there, and its size and checksum, and the digest of the compressed file, are right.
+    /// Opens the unpacked file if it is there, and its size and checksum, and the digest of the
+    /// compressed file, are right.
     fn open(&self, packed: &DataFile) -> Result<Found> {
         let own = |path| cache_folder::open(path).map_err(|cause| self.error(&cause));
         let (Some(file), Some(sum)) = (own(&self.data)?, own(&self.sum)?) else { return Ok(Found::Nothing) };
@@ -180,7 +185,7 @@ impl Entry {
         Logger::log_always(Level::Info, &line);
         let sum = self.unpack(packed, compression, &part)?;
         let name = || {
-            // What is no file of this library's goes: a link, for example.
+            // Anything that is no file of this library is removed: a link, for example.
             match fs::remove_file(&self.sum) {
                 Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
                 _ => {}
@@ -218,8 +223,9 @@ impl Entry {
         unpacked
     }
 
-    /// Fails if the compressed file, of which these bytes were read, is another one now. Whoever writes to a file that is read gives it
-    /// a new time, but clocks are coarse, and stores need not tell versions apart: then the bytes are read again.
+    /// Fails if the compressed file, of which these bytes were read, is another one now. Whoever
+    /// writes to a file that is read gives it a new time, but clocks are coarse, and stores need
+    /// not tell versions apart: then the bytes are read again.
     fn check_unchanged(&self, packed: &DataFile, read: Digest) -> Result<()> {
         let changed = |size| {
             let path = packed.path();
@@ -367,8 +373,8 @@ impl Read for Digested<'_> {
     }
 }
 
-/// A digest of pieces of a compressed file, among them its beginning and its end: one that was replaced by a file of the same size and
-/// time is hardly ever taken for it.
+/// A digest of pieces of a compressed file, among them its beginning and its end: one that was
+/// replaced by a file of the same size and time is hardly ever taken for it.
 fn sampled(packed: &DataFile) -> Result<u64> {
     let size = packed.size()?;
     let mut piece = room::zeroed(PIECE.min(size) as usize, room::FILE)?;
@@ -382,7 +388,8 @@ fn sampled(packed: &DataFile) -> Result<u64> {
     Ok(digest.finish())
 }
 
-/// The line of sums of an unpacked file: its size and checksum, and the digest of the compressed file.
+/// The line of sums of an unpacked file: its size and checksum, and the digest of the compressed
+/// file.
 fn sums(size: u64, sum: &Xxh64, digest: u64) -> String {
     format!("{size} {:016x} {digest:016x}\n", sum.finish())
 }

@@ -6,8 +6,8 @@ use crate::memory::room;
 use crate::pack::SparseColumns;
 use crate::stream::Element;
 
-/// Writes columns in canonical form: values of one index are added up, in the order of the data. Returns the number of values;
-/// `None` if the columns are not what their offsets say.
+/// Writes columns in canonical form: values of one index are added up, in the order of the data.
+/// Returns the number of values; `None` if the columns are not what their offsets say.
 pub(super) fn write<T: Element>(
     columns: &SparseColumns<'_, T>,
     values: &mut impl Output<T>,

@@ -2,10 +2,12 @@
 //!
 //! * *padded*: an array (sequences, length) of samples, filled up at the end of each sequence, with a mask;
 //! * *packed*: all samples, one sequence after the other, with the offset of each sequence;
-//! * *indices*: of streams whose samples are one-hot, the index of the 1 in place of the sample, in both forms;
+//! * *indices*: of streams whose samples are one-hot, the index of the 1 in place of the sample, in
+//!   both forms;
 //! * *canonical*: sparse columns whose indices ascend, each once.
 //!
-//! An index that a sparse sample has more than once stands for the sum of its values, in every form.
+//! An index that a sparse sample has more than once stands for the sum of its values, in every
+//! form.
 //!
 //! Sequences come in the order of their numbers, which is that of the layout's records and of the minibatch's keys. Gaps are
 //! left out. Of a truncated sequence it is the part that the minibatch has.
@@ -150,7 +152,8 @@ impl<'m> Forms<'m> {
         Ok(())
     }
 
-    /// Writes the columns of a sparse stream with ascending indices, each once: see [`canonical`]. Returns the number of values.
+    /// Writes the columns of a sparse stream with ascending indices, each once: see [`canonical`].
+    /// Returns the number of values.
     pub fn canonical<T: Element>(
         &self,
         values: &mut impl Output<T>,

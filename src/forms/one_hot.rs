@@ -1,4 +1,5 @@
-//! The index of each one-hot sample: the place of its only value, which is 1. Values of one index add up.
+//! The index of each one-hot sample: the place of its only value, which is 1. Values of one index
+//! add up.
 
 use super::samples::{DenseSamples, Samples};
 use super::{Forms, Output};

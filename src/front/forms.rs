@@ -32,8 +32,8 @@ pub struct Packed<T> {
     pub longest: usize,
 }
 
-/// The values of a sparse stream in compressed columns, like [`SparseColumns`](crate::SparseColumns): in each column indices ascend,
-/// and none is there twice.
+/// The values of a sparse stream in compressed columns, like
+/// [`SparseColumns`](crate::SparseColumns): in each column indices ascend, and none is there twice.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct CanonicalColumns<T> {
@@ -95,10 +95,12 @@ impl MinibatchStream<'_> {
         self.pack(1, |forms, out| forms.pack_indices(out))
     }
 
-    /// The values of a sparse stream with ascending indices in each column, each index once: values of an index that a sample
-    /// has more than once add up. Libraries that search or merge indices need them so; the data may have them in any order.
+    /// The values of a sparse stream with ascending indices in each column, each index once: values
+    /// of an index that a sample has more than once add up. Libraries that search or merge indices
+    /// need them so; the data may have them in any order.
     ///
-    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a dense stream, are errors.
+    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a dense
+    /// stream, are errors.
     pub fn canonical<T: Element>(&self) -> Result<CanonicalColumns<T>> {
         self.check_type::<T>()?;
         let mut made = CanonicalColumns { values: Vec::new(), indices: Vec::new(), offsets: Vec::new() };
@@ -257,7 +259,8 @@ mod tests {
         assert!(packed > 20, "single sequences are packed as they are: {packed}");
     }
 
-    /// One rule in every form: what CNTK 2.7 makes of such samples wherever it needs dense values, such as `asarray`.
+    /// One rule in every form: what CNTK 2.7 makes of such samples wherever it needs dense values,
+    /// such as `asarray`.
     #[test]
     fn equal_indices_add_up_in_every_form() {
         let data = "0 |x 1 2 |s 3:1 3:2 |w 3:1 3:0\n0 |x 1 2 |s 4:1 0:4 4:7 |w 2:0.5 2:0.5\n1 |x 1 2 |s 2:-1 |w 0:1\n";

@@ -10,10 +10,12 @@ use std::iter::FusedIterator;
 /// ([`ReaderOptions::lockstep`](crate::ReaderOptions::lockstep)): there each worker gets as many minibatches as the others, and
 /// some may be without data.
 ///
-/// An error in the data does not end the epoch: the next minibatch continues past the sequences that could not be delivered. After
-/// errors that no later read can recover from ([`ErrorKind::State`], [`ErrorKind::Internal`]) there is no next one, and none after a
-/// file that could not be read, or memory that was missing ([`ErrorKind::Io`], [`ErrorKind::Memory`]): [`Reader::rest_of_epoch`] tries to deliver the minibatch that failed. A file that is
-/// missing stays so: the next minibatch continues past it.
+/// An error in the data does not end the epoch: the next minibatch continues past the sequences
+/// that could not be delivered. After errors that no later read can recover from
+/// ([`ErrorKind::State`], [`ErrorKind::Internal`]) there is no next one, and none after a file that
+/// could not be read, or memory that was missing ([`ErrorKind::Io`], [`ErrorKind::Memory`]):
+/// [`Reader::rest_of_epoch`] tries to deliver the minibatch that failed. A file that is missing
+/// stays so: the next minibatch continues past it.
 ///
 /// Dropping it leaves the reader where it is, and [`Reader::rest_of_epoch`] continues from there.
 #[must_use = "an epoch is read by iterating over it"]

@@ -106,8 +106,8 @@ impl Reader {
         self.engine.restore(checkpoint)
     }
 
-    /// [`Reader::restore`] where the values of the data were changed on purpose, for example to correct some of them: the sequences
-    /// must be the same, in their keys and lengths.
+    /// [`Reader::restore`] where the values of the data were changed on purpose, for example to
+    /// correct some of them: the sequences must be the same, in their keys and lengths.
     pub fn restore_over_changed_values(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.engine.restore_over_changed_values(checkpoint)
     }

@@ -243,9 +243,10 @@ struct Run<'a> {
     is_partial: bool,
     /// Lines of the last deserializer that begin with an id that is text.
     text_ids: u64,
-    /// By stream of the last deserializer: the first sample that repeats an index, and the number of these samples.
+    /// By stream of the last deserializer: the first sample that repeats an index, and the number
+    /// of these samples.
     repeats: Vec<Option<(Finding, u64)>>,
-    /// What is counted of the last deserializer, and reported at its end.
+    /// Notes of the last deserializer that are counted, and reported at its end.
     notes: Vec<CountedNote>,
 }
 
@@ -299,7 +300,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reports the first sample of each stream of the last deserializer that repeats an index, and how many there are.
+    /// Reports the first sample of each stream of the last deserializer that repeats an index, and
+    /// how many there are.
     fn report_repeats(&mut self, file: &str) {
         let repeats = std::mem::take(&mut self.repeats);
         self.report(repeats.into_iter().flatten().map(|(mut finding, count)| {
@@ -417,7 +419,8 @@ mod tests {
         }
     }
 
-    /// The first sample of each stream is named with its line, whatever sequence it is in; the others are counted.
+    /// The first sample of each stream is named with its line, whatever sequence it is in; the
+    /// others are counted.
     #[test]
     fn repeated_indices_are_noted_with_file_line_and_stream() {
         let folder = tempfile::tempdir().expect("a folder");

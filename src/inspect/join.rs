@@ -41,7 +41,8 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Streams that frame mode cannot deliver: those of deserializers that are not taken apart, with sequences of several samples.
+/// Streams that frame mode cannot deliver: those of deserializers that are not taken apart, with
+/// sequences of several samples.
 pub(super) fn several_samples(inspector: &Inspector, streams: &[Vec<StreamStatistics>]) -> Vec<Finding> {
     if inspector.settings.packing != Packing::Frame {
         return Vec::new();
@@ -179,7 +180,7 @@ impl Pair<'_> {
         self.finding(severity, self.name, key, message, detail)
     }
 
-    /// What becomes of sequences whose lengths differ, in frame mode.
+    /// How frame mode treats sequences whose lengths differ.
     fn in_frame_mode(&self, frames: u32, samples: u32) -> (Severity, &'static str) {
         let fit = self.frames.fit(frames, samples);
         match fit {

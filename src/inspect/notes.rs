@@ -1,4 +1,5 @@
-//! Notes about data that are legal and read without a message, and are most likely not what was meant.
+//! Notes about data that are legal and read without a message, and are most likely not what was
+//! meant.
 
 use super::inspector::InspectedMember;
 use crate::config::options::{DeserializerOptions, TextOptions};
@@ -58,7 +59,7 @@ pub(super) fn of_format(options: Option<&DeserializerOptions>) -> Option<Finding
     (!explained.is_empty()).then(|| Finding::new(Severity::Note, explained).in_file(&path))
 }
 
-/// What is counted while the data are checked.
+/// The note about cases that were counted while the data were checked.
 fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
     let (count, stream) = (note.count, member.streams().get(note.stream));
     let stream = stream.map_or("", |info| info.name.as_str());
@@ -79,7 +80,7 @@ fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
     Finding { location: note.first.clone(), ..finding }
 }
 
-/// What all samples of a stream have in common, and what to do.
+/// A peculiarity that all samples of a stream have in common, and its remedy.
 fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'static str)> {
     let name = &info.name;
     let dim = (!info.has_late_shape()).then(|| info.sample_size() as u64).filter(|&dim| dim != ANY_DIM);
@@ -130,7 +131,8 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
     })
 }
 
-/// Ids that may be labels. `is_joined`: other deserializers have the other streams of the sequences, so one stream is no sign of it.
+/// Ids that may be labels. `is_joined`: other deserializers have the other streams of the
+/// sequences, so one stream is no sign of it.
 fn of_ids(text: &TextOptions, member: &InspectedMember, is_joined: bool) -> Option<Finding> {
     let lengths = member.lengths();
     let (sequences, samples) = (lengths.sequences(), lengths.samples());

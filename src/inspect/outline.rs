@@ -36,8 +36,8 @@ pub struct TextOutline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutlineStream {
-    /// Its name. It differs from the name in the file if that differs from the name of an earlier stream in upper and lower case only:
-    /// `x` and `X` are one stream in configurations.
+    /// Its name. It differs from the name in the file if that differs from the name of an earlier
+    /// stream in upper and lower case only: `x` and `X` are one stream in configurations.
     pub name: String,
     /// Its name in the file.
     pub alias: String,

@@ -97,8 +97,8 @@ pub(crate) fn missing(bytes: usize, purpose: Use) -> Error {
     Error::memory(bytes, purpose.of).with_detail(purpose.advice)
 }
 
-/// Refuses bytes that the machine cannot hold, before anything grows: a system that promises more memory than it has would end the
-/// process while it is filled.
+/// Refuses bytes that the machine cannot hold, before anything grows: a system that promises more
+/// memory than it has would end the process while it is filled.
 pub(crate) fn check(bytes: u128, purpose: Use) -> Result<()> {
     match bytes > u128::from(super::physical()) {
         true => Err(missing(usize::try_from(bytes).unwrap_or(usize::MAX), purpose)),

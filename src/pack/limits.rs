@@ -55,13 +55,15 @@ impl Limits {
             return Ok(Limits { global: size, local: size });
         }
         let mut local = size / config.workers + u64::from(size % config.workers > config.rank);
-        // At least one sample for each worker: see [`SequencePacker`](super::sequence::SequencePacker), which warns of it.
+        // At least one sample for each worker: see
+        // [`SequencePacker`](super::sequence::SequencePacker), which warns of it.
         local = local.max(1);
         Ok(Limits { global: u64::MAX, local })
     }
 }
 
-/// A warning if a minibatch size is too small for a worker to get a share of it on a local timeline.
+/// A warning if a minibatch size is too small for a worker to get a share of it on a local
+/// timeline.
 pub(super) fn about_small_size(config: &PackConfig) -> Option<String> {
     (config.minibatch <= config.rank).then(|| {
         format!(

@@ -69,8 +69,8 @@ impl TruncatedPacker {
         self
     }
 
-    /// Refuses sizes that no memory holds. Each slot is filled with more samples than a minibatch has steps, which takes sequences
-    /// without end from data that are repeated without end.
+    /// Refuses sizes that no memory holds. Each slot is filled with more samples than a minibatch
+    /// has steps, which takes sequences without end from data that are repeated without end.
     fn check_room(&self, config: &PackConfig) -> Result<()> {
         let dense = self.streams.iter().filter(|info| !info.has_late_shape());
         let sample: u128 = dense.map(|info| info.sample_size() as u128 * info.element.size() as u128).sum();

@@ -1,7 +1,8 @@
-//! Notices a sweep that delivers nothing although it has sequences: without an error, reading could go on for ever and a program
-//! that waits for data would never learn why.
+//! Notices a sweep that delivers nothing although it has sequences: without an error, reading could
+//! go on for ever and a program that waits for data would never learn why.
 //!
-//! Legal, and no error: a worker whose share has no sequence, and an epoch that ends before a sweep has passed.
+//! Legal, and no error: a worker whose share has no sequence, and an epoch that ends before a sweep
+//! has passed.
 
 use super::checkpoint::Progress;
 use super::pipeline::too_many_invalid;
@@ -9,7 +10,7 @@ use super::position::ReaderPosition;
 use crate::error::ExceptionClass;
 use crate::{Error, ErrorKind};
 
-/// What was passed since the last minibatch with data.
+/// The data that were passed since the last minibatch with data.
 #[derive(Debug)]
 pub(super) struct BarrenSweep {
     /// Invalid sequences that are tolerated.
@@ -49,9 +50,10 @@ impl BarrenSweep {
         }
     }
 
-    /// A minibatch without data was read, after which the reader stands here. An error if that is the end of a sweep or an epoch, as
-    /// `is_end` says, with more invalid sequences than are tolerated, or of a whole sweep without data. `sweep` is the number of
-    /// samples of a sweep, if it is known.
+    /// A minibatch without data was read, after which the reader stands here. An error if that is
+    /// the end of a sweep or an epoch, as `is_end` says, with more invalid sequences than are
+    /// tolerated, or of a whole sweep without data. `sweep` is the number of samples of a sweep, if
+    /// it is known.
     pub(super) fn pass(&mut self, progress: &Progress, is_end: bool, sweep: Option<u64>) -> Option<Error> {
         if is_end && progress.invalid > self.since.invalid && progress.invalid > self.tolerated {
             self.begin(progress);

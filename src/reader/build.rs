@@ -199,8 +199,9 @@ fn join(
             true => choose_modes(options, &mut members, corpus)?,
             false => pool.install(|| choose_modes(options, &mut members, corpus))?,
         }
-        // Frames are joined utterance by utterance, and taken apart afterwards. That is not possible where the primary lists
-        // frames itself, or where users' code finds the partner of each frame.
+        // Frames are joined utterance by utterance, and taken apart afterwards. That is not
+        // possible where the primary lists frames itself, or where users' code finds the partner of
+        // each frame.
         let is_sliced = |member: &Member| member.mode != InFrameMode::Whole;
         let is_user = |one: &DeserializerOptions| {
             matches!(one, DeserializerOptions::User(_) | DeserializerOptions::Foreign(_))
@@ -226,8 +227,9 @@ fn join(
     }
 }
 
-/// Chooses what becomes of the members' sequences in frame mode, and refuses lengths that do not fit. In CNTK's place what CNTK
-/// reads is read as it does, and what it fails to read fails when it is read.
+/// Chooses what becomes of the members' sequences in frame mode, and refuses lengths that do not
+/// fit. In CNTK's place what CNTK reads is read as it does, and what it fails to read fails when it
+/// is read.
 fn choose_modes(options: &ReaderSettings, members: &mut [Member], corpus: &Corpus) -> Result<()> {
     let tables: Vec<_> = members.iter().map(|member| &*member.deserializer).collect();
     let modes = frame_modes(&tables);

@@ -8,13 +8,14 @@ use crate::randomize::SIZE_UNLIMITED;
 use crate::stream::{Storage, StreamInfo};
 use crate::{Error, Result};
 
-/// Bytes that a sequence takes in a minibatch beside its values, at least: its id, key, views and records.
+/// Bytes that a sequence takes in a minibatch beside its values, at least: its id, key, views and
+/// records.
 const OF_SEQUENCE: u128 = 64;
 
 /// Samples that are packed without a look at the memory.
 const FEW: u64 = 1 << 20;
 
-/// What is known of the data.
+/// Facts about the data.
 pub(super) struct Capacity<'a> {
     pub streams: &'a [StreamInfo],
     pub sizes: Sizes,
@@ -23,7 +24,8 @@ pub(super) struct Capacity<'a> {
 }
 
 impl Capacity<'_> {
-    /// Checks the minibatches of an epoch. Those of truncated sequences are checked by their packer.
+    /// Checks the minibatches of an epoch. Those of truncated sequences are checked by their
+    /// packer.
     pub(super) fn check(&self, epoch: &Epoch, read: &ReadConfig) -> Result<()> {
         let size = read.minibatch_size.min(LARGEST_MINIBATCH);
         if size <= FEW {

@@ -40,10 +40,11 @@ pub(super) struct Progress {
     pub queues: Vec<Queue>,
     /// Samples of the queued sequences that have not been delivered. Not part of a checkpoint: the packer counts them.
     pub held: u64,
-    /// This worker's sequences that were selected so far, whether or not they could be delivered. Not part of a checkpoint.
+    /// This worker's sequences that were selected so far, whether or not they could be delivered.
+    /// Not part of a checkpoint.
     pub selected: u64,
-    /// The number of the batch that it belongs to: see [`Pipeline::resume`](super::pipeline::Pipeline::resume). Not part of a
-    /// checkpoint.
+    /// The number of the batch that it belongs to: see
+    /// [`Pipeline::resume`](super::pipeline::Pipeline::resume). Not part of a checkpoint.
     pub batch: u64,
 }
 
@@ -59,7 +60,8 @@ pub(super) struct Checkpoint {
 /// Name of the fact that records how many chunks the facts about the data cover. Without it they cover all chunks.
 const COVERED: &str = "chunks compared";
 
-/// Name of the fact that has samples of the data. Checkpoints of versions that took none have no such fact.
+/// Name of the fact that has samples of the data. Checkpoints of versions that took none have no
+/// such fact.
 const CONTENT: &str = "content of the data";
 
 /// What the order and the content of the minibatches depend on.
@@ -154,7 +156,8 @@ fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<
     Ok(facts)
 }
 
-/// The fact about the content of the first `chunks` chunks, or of all data; none where nothing is known of it.
+/// The fact about the content of the first `chunks` chunks, or of all data; none where nothing is
+/// known of it.
 fn content(source: &dyn ChunkSource, chunks: Option<usize>) -> Result<Option<Fact>> {
     let mut sampler = Sampler::new();
     source.sample_content(chunks, &mut sampler)?;

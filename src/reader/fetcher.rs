@@ -132,7 +132,8 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Why the first invalid one of the sequences that were fetched last cannot be used, if that is known.
+    /// Why the first invalid one of the sequences that were fetched last cannot be used, if that is
+    /// known.
     pub(super) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }

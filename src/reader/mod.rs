@@ -20,8 +20,8 @@ mod prefetch_batch;
 mod schedules;
 mod selector;
 mod store;
-/// Whether each sequence is one image, so that there is nothing to truncate: CNTK 2.7 then packs frames, although the configuration
-/// says 'truncated = true'.
+/// Whether each sequence is one image, so that there is nothing to truncate: CNTK 2.7 then packs
+/// frames, although the configuration says 'truncated = true'.
 fn has_images_alone(options: &ReaderSettings) -> bool {
     options.packing == Packing::Frame
         && matches!(options.deserializers.as_slice(), [DeserializerOptions::Image(_)])
@@ -80,8 +80,8 @@ pub struct Reader {
     warned_workers: Option<u64>,
     /// Minibatches are truncated.
     is_truncated: bool,
-    /// The place among the workers that a restored checkpoint has, if no other one continues exactly from there; until something is
-    /// read.
+    /// The place among the workers that a restored checkpoint has, if no other one continues
+    /// exactly from there; until something is read.
     bound: Option<(u64, u64)>,
     /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
     takes_truncation: bool,
@@ -94,7 +94,7 @@ pub struct Reader {
     meter: Meter,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
-    /// What was read since there were data; `None` in CNTK's place, where empty sweeps follow each other.
+    /// Detects sweeps without data; `None` in CNTK's place, where empty sweeps follow each other.
     barren: Option<BarrenSweep>,
     /// Ends calls.
     canceller: Option<Canceller>,
@@ -284,9 +284,10 @@ impl Reader {
 
     /// Reads the next minibatch. At the end of the epoch: one without streams, again and again.
     ///
-    /// After an error in the data the reader goes on after the sequences that could not be delivered, as CNTK 2.7 does. An error of
-    /// the kind [`ErrorKind::Io`] or [`ErrorKind::Memory`] may pass: the next read tries to deliver the same minibatch. A file that
-    /// is missing, or that this process may not read, stays so, and the reader goes on as after an error in the data.
+    /// After an error in the data the reader goes on after the sequences that could not be
+    /// delivered, as CNTK 2.7 does. An error of the kind [`ErrorKind::Io`] or [`ErrorKind::Memory`]
+    /// may pass: the next read tries to deliver the same minibatch. A file that is missing, or that
+    /// this process may not read, stays so, and the reader goes on as after an error in the data.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
         if self.unsettled == Unsettled::Beyond {
@@ -491,7 +492,8 @@ impl Reader {
         self.restore_if(checkpoint, Values::Same)
     }
 
-    /// [`Reader::restore`] where the values of the data were changed on purpose: the sequences must be the same, in keys and lengths.
+    /// [`Reader::restore`] where the values of the data were changed on purpose: the sequences must
+    /// be the same, in keys and lengths.
     pub fn restore_over_changed_values(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.restore_if(checkpoint, Values::Any)
     }
@@ -531,15 +533,16 @@ impl Reader {
         Err(Error::argument(message).with_detail(detail))
     }
 
-    /// Whether any workers can go on from where the reader stands, each sequence being read once: in lockstep all of them stand there,
-    /// and a single worker has read whatever lies before.
+    /// Whether any workers can go on from where the reader stands, each sequence being read once:
+    /// in lockstep all of them stand there, and a single worker has read whatever lies before.
     fn fits_any_workers(&self, read: &ReadConfig) -> bool {
         let is_alone = read.workers == 1 && self.delivered.queues.is_empty() && !self.inspection.is_listed();
         let is_between = self.progress().is_ok_and(|progress| progress.delivered == 0 && progress.sweep == 0);
         self.lockstep || is_alone || is_between || self.is_at_end()
     }
 
-    /// Refuses other workers than those of a checkpoint that was just restored, if they would lose and repeat sequences.
+    /// Refuses other workers than those of a checkpoint that was just restored, if they would lose
+    /// and repeat sequences.
     fn check_bound(&self, config: &ReadConfig) -> Result<()> {
         let Some((workers, rank)) = self.bound.filter(|bound| *bound != (config.workers, config.rank)) else {
             return Ok(());

@@ -270,7 +270,8 @@ impl Pipeline {
         }
     }
 
-    /// The number of chunks, if they list their sequences when they are loaded and none of them has any.
+    /// The number of chunks, if they list their sequences when they are loaded and none of them has
+    /// any.
     pub(super) fn empty_chunks(&self) -> Option<u32> {
         match &self.source.selector.timeline {
             TimelineSource::Global(..) => None,
@@ -295,17 +296,19 @@ impl Pipeline {
         }
     }
 
-    /// Returns exactly to the position at which [`Pipeline::progress`] was taken in this pipeline. Errors in the data that only
-    /// later batches have met are not counted any more: nobody has got these batches, and their chunks are used again.
+    /// Returns exactly to the position at which [`Pipeline::progress`] was taken in this pipeline.
+    /// Errors in the data that only later batches have met are not counted any more: nobody has got
+    /// these batches, and their chunks are used again.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
         let source = &mut self.source;
         self.packer.requeue(&progress.queues, &mut |id| source.fetch(id))
     }
 
-    /// Brings a new pipeline to the position at which [`Pipeline::progress`] was taken in another pipeline. `epoch` is the
-    /// epoch that was started there, and `read` the configuration that was last in force. Returns where that epoch starts. If it
-    /// fails, the pipeline is between the two positions.
+    /// Brings a new pipeline to the position at which [`Pipeline::progress`] was taken in another
+    /// pipeline. `epoch` is the epoch that was started there, and `read` the configuration that was
+    /// last in force. Returns where that epoch starts. If it fails, the pipeline is between the two
+    /// positions.
     pub(super) fn restore(
         &mut self,
         epoch: &Epoch,
@@ -393,8 +396,9 @@ impl Source {
 }
 
 impl InvalidSequences {
-    /// Counts the invalid sequences of a minibatch. An error if they are too many and the minibatch has others, as in CNTK 2.7; where
-    /// nothing else is delivered, the reader compares at the end of a sweep (`barren`).
+    /// Counts the invalid sequences of a minibatch. An error if they are too many and the minibatch
+    /// has others, as in CNTK 2.7; where nothing else is delivered, the reader compares at the end
+    /// of a sweep (`barren`).
     fn add(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         self.count += sequences;
         if !delivers || self.count <= self.tolerated {
@@ -474,7 +478,7 @@ impl Feed for Source {
 
     fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         let failure = self.fetcher.as_mut().and_then(Fetcher::take_failure);
-        // What ends reading in CNTK must not go by without an error here.
+        // An image that ends reading in CNTK must not go by without an error here.
         let ends_alone = failure.as_ref().is_some_and(|failure| failure.ends_alone);
         let counted = self.invalid.add(sequences, delivers || ends_alone);
         if counted.is_err() && ends_alone {

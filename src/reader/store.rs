@@ -35,17 +35,19 @@ pub(super) struct ChunkStore {
     failed: HashMap<ChunkId, Error>,
     /// Whether the new window needs a chunk, by chunk id. Used only inside `move_window`; all false otherwise.
     needed: Vec<bool>,
-    /// The number of the batch that is being read, and what the last batches did to the count of errors in the data.
+    /// The number of the batch that is being read, and what the last batches did to the count of
+    /// errors in the data.
     batch: u64,
     counts: VecDeque<(u64, Counted)>,
-    /// Chunks that were in the window where the timeline was taken back to. Their errors are counted already.
+    /// Chunks that were in the window where the timeline was taken back to. Their errors are
+    /// counted already.
     waived: HashSet<ChunkId>,
     /// Starts loading chunks. Must be the last field: dropping it waits for the loads that still run, and by then the fields
     /// before it have released all chunks.
     loader: Loads,
 }
 
-/// What happened to a chunk with errors.
+/// A change of the window that concerns a chunk with errors.
 enum Counted {
     /// It came into the window, and its errors were counted.
     Entered(ChunkId, Arc<dyn Chunk>),
@@ -53,7 +55,8 @@ enum Counted {
     Left(ChunkId),
 }
 
-/// Batches whose counting of errors can be undone: the one that is being handed out, the one that is read ahead, and one more.
+/// Batches whose counting of errors can be undone: the one that is being handed out, the one that
+/// is read ahead, and one more.
 const UNDOABLE: u64 = 3;
 
 impl ChunkStore {
@@ -88,8 +91,8 @@ impl ChunkStore {
         }
     }
 
-    /// Takes back what later batches than this one did to the count of errors, because the timeline goes back to it. To be called
-    /// before the window is asked for again.
+    /// Takes back what later batches than this one did to the count of errors, because the timeline
+    /// goes back to it. To be called before the window is asked for again.
     pub(super) fn rewind(&mut self, batch: u64) {
         while self.counts.back().is_some_and(|&(number, _)| number > batch)
             && let Some((_, counted)) = self.counts.pop_back()
@@ -222,7 +225,7 @@ impl ChunkStore {
             }
         }
         self.start_ahead();
-        // What was in the window and has not come back has left it.
+        // Chunks of the former window that have not come back have left it.
         self.waived.clear();
         first
     }

@@ -23,7 +23,8 @@ use std::sync::Arc;
 /// The transforms of one stream, in their order; a cast to the stream's element type is the last one.
 pub struct Chain {
     stages: Vec<Stage>,
-    /// What each transform is to reproducible draws: its kind, and how many of that kind are before it.
+    /// Each transform's place in reproducible draws: its kind, and how many of that kind are before
+    /// it.
     kinds: Vec<[u64; 2]>,
     /// See [`Chain::in_cntks_place`].
     as_cntk: bool,
@@ -55,8 +56,9 @@ pub struct Draw {
     pub slot: u32,
     /// Number of the copy, 0 to 9, of an image that is delivered in ten views; else 0.
     pub copy: u32,
-    /// The sweep, and a number that stands for the sequence's key in every run: what reproducible draws depend on, beside the
-    /// number of the copy, and the transform's kind and seed. So all streams of a sequence share one draw of each kind.
+    /// The sweep, and a number that stands for the sequence's key in every run: what reproducible
+    /// draws depend on, beside the number of the copy, and the transform's kind and seed. So all
+    /// streams of a sequence share one draw of each kind.
     pub identity: (u64, u64),
 }
 
@@ -103,16 +105,16 @@ impl Chain {
         })
     }
 
-    /// With `as_cntk`, images that have more channels than `Scale` declares are delivered as CNTK 2.7 does: the first values of
-    /// each image. Otherwise they are an error.
+    /// With `as_cntk`, images that have more channels than `Scale` declares are delivered as CNTK
+    /// 2.7 does: the first values of each image. Otherwise they are an error.
     #[must_use]
     pub fn in_cntks_place(mut self, as_cntk: bool) -> Chain {
         self.as_cntk = as_cntk;
         self
     }
 
-    /// The channels that images should have when they are decoded: those that the first `Scale` declares, unless a transform
-    /// of the user's comes before it.
+    /// The channels that images should have when they are decoded: those that the first `Scale`
+    /// declares, unless a transform of the user's comes before it.
     pub fn channels(&self) -> Option<u32> {
         let first = self.stages.iter().find_map(|stage| match stage {
             Stage::Scale(options) => Some(Some(options.channels)),
@@ -417,8 +419,8 @@ impl Stage {
         })
     }
 
-    /// A number for its kind: random transforms of one kind, in two lists, draw the same numbers for a sequence. Transforms of
-    /// users are of one kind if their names are equal up to a `#`.
+    /// A number for its kind: random transforms of one kind, in two lists, draw the same numbers
+    /// for a sequence. Transforms of users are of one kind if their names are equal up to a `#`.
     fn kind(&self) -> u64 {
         match self {
             Stage::Crop(_) => 1,

@@ -16,7 +16,7 @@ pub(super) struct Cut {
     pub mirrored: bool,
 }
 
-/// What is drawn for a crop, in this order.
+/// The draws of a crop, in their order.
 const SIZE: u64 = 1;
 const LEFT: u64 = 2;
 const TOP: u64 = 3;

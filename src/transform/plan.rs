@@ -48,7 +48,7 @@ pub struct Plan {
     /// The last step's view is left in the larger image, for the next chain.
     pub(super) leaves_view: bool,
     pub(super) result: ImageInfo,
-    /// What the image shows in the end of the one that was planned for.
+    /// The part of the planned image that is shown in the end.
     pub(super) drawn: Drawn,
     /// Channels of the stream, if the image has more.
     pub(super) declared: Option<u32>,
@@ -83,7 +83,7 @@ impl Plan {
         self.result
     }
 
-    /// What the image shows in the end of the one that was planned for.
+    /// The part of the planned image that is shown in the end.
     pub fn drawn(&self) -> Drawn {
         self.drawn
     }

@@ -8,8 +8,9 @@ pub(super) trait Source {
     /// The next 32 bits.
     fn next(&mut self) -> u32;
 
-    /// Says that a quantity of a transform is drawn next. Where draws are reproducible, each quantity has draws of its own,
-    /// so that it does not depend on how often another one was drawn.
+    /// Says that a quantity of a transform is drawn next. Where draws are reproducible, each
+    /// quantity has draws of its own, so that it does not depend on how often another one was
+    /// drawn.
     fn begin(&mut self, _quantity: u64) {}
 
     /// A number in `low..high`; `low` must be below `high`.

@@ -41,9 +41,10 @@ pub trait UserTransform: Send + Sync {
     /// number drawn for this image: what is random should depend on nothing else.
     fn apply(&self, image: &mut Image, random: u64) -> Result<()>;
 
-    /// [`UserTransform::apply`] for transforms that need to know which part of the decoded image they get: `drawn` says what the
-    /// crops and scales before this transform have left of it, and whether it is mirrored. The library calls this function; it
-    /// calls [`UserTransform::apply`] unless it is overridden.
+    /// [`UserTransform::apply`] for transforms that need to know which part of the decoded image
+    /// they get: `drawn` says what the crops and scales before this transform have left of it, and
+    /// whether it is mirrored. The library calls this function; it calls [`UserTransform::apply`]
+    /// unless it is overridden.
     fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
         let _ = drawn;
         self.apply(image, random)

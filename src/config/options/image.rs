@@ -17,7 +17,8 @@ pub struct ImageOptions {
     pub transforms: Vec<TransformOptions>,
     /// Name of the stream of labels.
     pub labels: String,
-    /// Name of the stream of draws, if there is one: what the transforms show of each image (`draw`).
+    /// Name of the stream of draws, if there is one: what the transforms show of each image
+    /// (`draw`).
     pub draws: Option<String>,
     /// Number of classes: values of a label.
     pub label_dim: u64,
@@ -39,7 +40,8 @@ pub struct ImageOptions {
     pub element: ElementType,
     /// Where the paths may lead that the file names (`confinePaths`).
     pub confinement: Confinement,
-    /// The reader stands in CNTK's place: what CNTK 2.7 scrambles or fails for stays as it is there.
+    /// The reader stands in CNTK's place: what CNTK 2.7 scrambles or fails for stays as it is
+    /// there.
     pub as_cntk: bool,
     /// The reader's `maxErrors`: images that may be left out.
     pub max_errors: u64,

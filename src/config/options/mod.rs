@@ -252,8 +252,8 @@ pub struct BinaryOptions {
     pub shared_ids: bool,
     /// New names of streams with their names in the file.
     pub renamed: Vec<(String, String)>,
-    /// Of several new names for one stream the last one counts, and those of streams that the file does not have mean nothing, as in
-    /// CNTK. Otherwise both are errors.
+    /// Of several new names for one stream the last one counts, and those of streams that the file
+    /// does not have mean nothing, as in CNTK. Otherwise both are errors.
     pub ignores_unmatched: bool,
     /// Keep every chunk that was loaded once.
     pub keep_data_in_memory: bool,

@@ -404,9 +404,10 @@ macro_rules! images {
                 self
             }
 
-            /// Adds a dense stream with a sample of seven numbers for each image, so that targets can follow crops and flips:
-            /// what the transforms show of it, as [`Drawn::values`](crate::user::Drawn::values) has it (`draw`; default: no
-            /// such stream).
+            /// Adds a dense stream with a sample of seven numbers for each image, so that targets
+            /// can follow crops and flips: what the transforms show of it, as
+            /// [`Drawn::values`](crate::user::Drawn::values) has it (`draw`; default: no such
+            /// stream).
             #[must_use]
             pub fn draws(mut self, stream: &str) -> $name {
                 self.0.draws = stream.to_owned();

@@ -28,7 +28,8 @@ pub struct BundleChunk {
     pub(super) primary: Arc<dyn Chunk>,
     /// For each secondary member: its chunks that have the partners, in the order of the join.
     pub(super) partners: Vec<Vec<Arc<Part>>>,
-    /// For each secondary chunk, in the order of [`BundleChunk::parts`]: this chunk was the one that counted its errors.
+    /// For each secondary chunk, in the order of [`BundleChunk::parts`]: this chunk was the one
+    /// that counted its errors.
     pub(super) counted: Mutex<Vec<bool>>,
 }
 

@@ -21,7 +21,7 @@ pub struct Member {
     pub name: String,
     /// The deserializer itself.
     pub deserializer: Arc<dyn Deserializer>,
-    /// What becomes of its sequences in frame mode.
+    /// How frame mode treats its sequences.
     pub mode: InFrameMode,
 }
 

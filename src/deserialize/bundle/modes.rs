@@ -1,4 +1,5 @@
-//! Frame mode: which members of a join are taken apart into frames, and which lengths fit together there.
+//! Frame mode: which members of a join are taken apart into frames, and which lengths fit together
+//! there.
 
 use super::join::Member;
 use crate::Result;
@@ -9,15 +10,15 @@ use crate::error::Error;
 use crate::sequence::{ChunkId, SequenceKey};
 use rayon::prelude::*;
 
-/// What becomes of a deserializer's own sequences in frame mode. The one sample of an expanded sequence is delivered with each
-/// frame.
+/// How frame mode treats a deserializer's own sequences. The one sample of an expanded sequence is
+/// delivered with each frame.
 pub fn frame_mode(deserializer: &dyn Deserializer) -> InFrameMode {
     if deserializer.is_expanded() { InFrameMode::Whole } else { deserializer.in_frame_mode() }
 }
 
-/// What becomes of the sequences of deserializers that are joined in frame mode. Beside one that is taken apart, sequences of
-/// several samples are taken apart, too: text with one line for each frame of an utterance, for example. CNTK 2.7 refuses to
-/// read them.
+/// How frame mode treats the sequences of joined deserializers. Beside one that is taken apart,
+/// sequences of several samples are taken apart, too: text with one line for each frame of an
+/// utterance, for example. CNTK 2.7 refuses to read them.
 pub fn frame_modes(members: &[&dyn Deserializer]) -> Vec<InFrameMode> {
     let mut modes: Vec<_> = members.iter().map(|&member| frame_mode(member)).collect();
     if modes.iter().any(|mode| *mode != InFrameMode::Whole) {
@@ -69,7 +70,8 @@ pub enum Fit {
 /// The primary and a secondary member, to be joined in frame mode.
 pub struct FramePair {
     modes: [InFrameMode; 2],
-    /// The secondary's keys count its lines or sequences, and it has another number of them than the primary.
+    /// The secondary's keys count its lines or sequences, and it has another number of them than
+    /// the primary.
     is_miscounted: bool,
     is_binary: bool,
     is_expanded: bool,
@@ -116,7 +118,7 @@ impl FramePair {
 }
 
 impl Fit {
-    /// What to do about lengths with which a reader cannot be opened. `None` if it can.
+    /// The remedy for lengths with which a reader cannot be opened. `None` if it can.
     pub fn remedy(self) -> Option<&'static str> {
         match self {
             Fit::Fits | Fit::Shared | Fit::EndsEarly | Fit::Surplus | Fit::NoFrame => None,
@@ -142,8 +144,9 @@ impl Fit {
 const TOO_FEW: &str = "In frame mode each frame of the first deserializer needs its partner: leave the utterance out of the first, or \
                        write its missing frames.";
 
-/// Refuses members whose lengths do not fit in frame mode. Where `as_cntk`, only those are refused that CNTK 2.7 cannot read.
-/// Must not run on the pool if a member is [asked in place](Deserializer::is_asked_in_place).
+/// Refuses members whose lengths do not fit in frame mode. Where `as_cntk`, only those are refused
+/// that CNTK 2.7 cannot read. Must not run on the pool if a member is
+/// [asked in place](Deserializer::is_asked_in_place).
 pub fn check_frames(members: &[Member], corpus: &Corpus, as_cntk: bool) -> Result<()> {
     let Some((primary, secondaries)) = members.split_first() else { return Ok(()) };
     let is_exact = |member: &Member| member.mode == InFrameMode::SlicedExactly;
@@ -217,7 +220,7 @@ fn refused(
     Error::data(message).with_detail(remedy).in_file(&secondary.name).for_key(key)
 }
 
-/// What differs, as messages say it.
+/// The difference, in the words of messages.
 pub fn unequal_lengths(name: &str, samples: u32, primary: &str, in_primary: u32) -> String {
     let plural = if samples == 1 { "" } else { "s" };
     format!("The sequence has {samples} sample{plural} in '{name}' and {in_primary} in '{primary}'.")

@@ -143,7 +143,8 @@ pub(super) fn report(
 /// Keys that an error names of each deserializer.
 const SHOWN: usize = 3;
 
-/// Why nothing is left of a join: how many sequences of each deserializer have no partner, and some of the keys.
+/// Why nothing is left of a join: how many sequences of each deserializer have no partner, and some
+/// of the keys.
 pub(super) fn without_partner(members: &[Member], misfits: &Misfits, options: &JoinOptions<'_>) -> String {
     let Some((primary, secondaries)) = members.split_first() else { return String::new() };
     let total = sequences(&*primary.deserializer);

@@ -169,7 +169,8 @@ pub enum Keys {
     Ordinal,
     /// Numbers. Where the reader's keys are texts, each stands for its decimal text.
     Numbers(Vec<u64>),
-    /// Texts. Different ones are different keys; where the reader's keys are numbers, each must show a number as it is printed.
+    /// Texts. Different ones are different keys; where the reader's keys are numbers, each must
+    /// show a number as it is printed.
     Texts(Vec<String>),
     /// Numbers of the reader's corpus, for those that were given the corpus ([`super::Request`]).
     OfCorpus(Vec<u64>),

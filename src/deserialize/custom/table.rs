@@ -102,7 +102,8 @@ impl Table {
         }
     }
 
-    /// Whether sequences have keys of their own, where keys are kept; otherwise their running numbers are their keys.
+    /// Whether sequences have keys of their own, where keys are kept; otherwise their running
+    /// numbers are their keys.
     pub(super) fn has_keys(&self) -> bool {
         self.keys.iter().any(Option::is_some)
     }
@@ -196,7 +197,7 @@ pub(super) fn numbers(
     Ok(Some(keys))
 }
 
-/// What to do about texts where keys are numbers.
+/// The remedy for texts where keys are numbers.
 const NOT_NUMERIC: &str = "The reader's keys are numbers, and only texts that show a number as it is printed can be keys there: \
                            '007' and '7' are different texts, and would be one key. Give the keys as numbers, or have all \
                            keys compared as texts ('useNumericSequenceKeys = false').";

@@ -49,8 +49,9 @@ type Cuts = Arc<[Option<Cut>]>;
 struct Cut {
     /// Size of a value in bytes.
     value_bytes: usize,
-    /// The stream must have as many samples as the utterance has frames, else the frames of the utterance are invalid. Of
-    /// text it is known only when it is loaded how many samples each stream has.
+    /// The stream must have as many samples as the utterance has frames, else the frames of the
+    /// utterance are invalid. Of text it is known only when it is loaded how many samples each
+    /// stream has.
     is_exact: bool,
 }
 
@@ -294,7 +295,7 @@ struct FrameChunk {
     inner: Arc<dyn Chunk>,
     index: Arc<FrameIndex>,
     cuts: Cuts,
-    /// What is needed to warn of utterances without a sample for each frame, where that is possible.
+    /// The means to warn of utterances without a sample for each frame, where that is possible.
     exact: Option<Exact>,
 }
 

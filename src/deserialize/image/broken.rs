@@ -1,4 +1,5 @@
-//! Images with something wrong, each counted once: the first one is logged at once, the first ten at the end of a sweep.
+//! Images with something wrong, each counted once: the first one is logged at once, the first ten
+//! at the end of a sweep.
 
 use crate::lock::Mutex;
 use crate::log::{Level, Logger};
@@ -9,7 +10,7 @@ const NAMED: usize = 10;
 
 /// Images that have one thing wrong with them.
 pub(super) struct Broken {
-    /// What they are, as the plural of a noun.
+    /// Their description, as the plural of a noun.
     what: &'static str,
     known: Mutex<Known>,
 }
@@ -18,7 +19,7 @@ pub(super) struct Broken {
 struct Known {
     /// Their numbers. Views of an image, and later sweeps, do not count again.
     numbers: HashSet<u64>,
-    /// What is said of those with the lowest numbers.
+    /// Descriptions of those with the lowest numbers.
     named: BTreeMap<u64, String>,
     /// How many there were in the last report.
     reported: usize,
@@ -30,10 +31,12 @@ impl Broken {
         Broken { what, known: Mutex::default() }
     }
 
-    /// Notes the image with a number. `name` is what a report says of it, `warning` the line that is logged if it is the first.
+    /// Notes the image with a number. `name` is what a report says of it, `warning` the line that
+    /// is logged if it is the first.
     pub fn note(&self, number: u64, name: impl FnOnce() -> String, warning: impl FnOnce() -> String) {
         let mut known = self.known.lock();
-        // Without memory for its number, an image is not reported; it is counted nevertheless where images are left out.
+        // Without memory for its number, an image is not reported; it is counted nevertheless where
+        // images are left out.
         if known.numbers.try_reserve(1).is_err() || !known.numbers.insert(number) {
             return;
         }

@@ -308,13 +308,13 @@ impl Shared {
     /// Reads the image file of a line.
     fn read(&self, line: u32, worker: &mut Worker, file: &mut Vec<u8>) -> std::result::Result<(), Unread> {
         let most = self.common.most_file_bytes();
-        // What stays as it is does not block the reader: the next read goes on behind it.
+        // A lasting error does not block the reader: the next read goes on behind it.
         let unread = |is_lasting: bool, error: &Error| {
             let kind = if is_lasting { ErrorKind::Data } else { error.kind() };
             Unread { is_lasting, error: self.cannot_open(line, kind, error) }
         };
         if let Some(read) = self.members.read(line, most, &mut worker.inflater, file) {
-            // What is wrong with a member stays wrong, unless the zip file cannot be read.
+            // Damage of a member lasts, unless the zip file cannot be read.
             return read.map_err(|error| unread(error.kind() == ErrorKind::Data, &error));
         }
         worker.path.clear();

@@ -22,7 +22,8 @@ pub(super) struct Map {
     lines: Vec<Line>,
     /// The keys of the lines; `None` if the key of each line is its number.
     keys: Option<Vec<SequenceKey>>,
-    /// Lines with more columns than are read: the number of the first one, what it has there, and how many there are.
+    /// Lines with more columns than are read: the number of the first one, what it has there, and
+    /// how many there are.
     longer: Option<(u64, String, u64)>,
 }
 
@@ -212,7 +213,7 @@ pub(super) struct Columns<'a> {
     pub key: Option<&'a [u8]>,
     path: &'a [u8],
     pub label: &'a [u8],
-    /// What follows a third column, which CNTK 2.7 ignores.
+    /// The text behind a third column, which CNTK 2.7 ignores.
     more: &'a [u8],
 }
 

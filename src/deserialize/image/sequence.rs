@@ -27,7 +27,8 @@ pub(super) trait Origin: Send + Sync {
     /// The error of an image that cannot be decoded.
     fn broken(&self, number: u64, cause: DecodeError) -> Error;
 
-    /// An image cannot be used: `Err` if that ends reading, `Ok` if it is left out, and counts as invalid.
+    /// An image cannot be used: `Err` if that ends reading, `Ok` if it is left out, and counts as
+    /// invalid.
     fn leave_out(&self, number: u64, error: Error) -> std::result::Result<Error, Error> {
         let _ = number;
         Err(error)

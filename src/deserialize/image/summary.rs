@@ -34,7 +34,8 @@ pub(crate) fn summary_of_map(path: &str) -> Result<MapSummary> {
     Ok(summary)
 }
 
-/// Looks at the beginnings of all lines of a file of images as Base64. The first line decides whether lines have keys (CNTK 2.7).
+/// Looks at the beginnings of all lines of a file of images as Base64. The first line decides
+/// whether lines have keys (CNTK 2.7).
 pub(crate) fn summary_of_base64(file: &DataFile) -> Result<MapSummary> {
     let mut summary = MapSummary { classes: 1, has_text_keys: false };
     let mut block = room::zeroed(BLOCK, room::FILE)?;

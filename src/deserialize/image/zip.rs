@@ -52,7 +52,7 @@ struct Member {
     place: Place,
 }
 
-/// What the directory of a zip file says of a member that its reader cannot read.
+/// Reads, from the directory of a zip file, why its reader cannot read a member.
 type Unreadable = String;
 
 /// What the directory of a zip file says of a member.
@@ -81,8 +81,9 @@ impl Default for Inflater {
 }
 
 impl Members {
-    /// Finds the images of a map that lie in zip files. All of these must be there, unless missing ones are tolerated: then they
-    /// are errors when they are read. With `as_cntk`, members have exactly the names that their directory has.
+    /// Finds the images of a map that lie in zip files. All of these must be there, unless missing
+    /// ones are tolerated: then they are errors when they are read. With `as_cntk`, members have
+    /// exactly the names that their directory has.
     pub fn find(map: &Map, as_cntk: bool, is_tolerant: bool) -> Result<Members> {
         let mut found = Members::default();
         let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
@@ -277,7 +278,7 @@ fn open(path: &[u8], as_cntk: bool) -> Result<(DataFile, Directory)> {
     Ok((file, directory))
 }
 
-/// What a path with an `@` means.
+/// The meaning of a path with an `@`.
 const AT_SIGN: &str = "A path with '@' names a zip file before the first '@', and an image in it after it. Files whose own path has an \
                        '@' have to be renamed, or reached by a link without one.";
 
@@ -333,7 +334,7 @@ fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String, as_cntk: bo
     Ok(directory)
 }
 
-/// What a method of compression is called.
+/// The name of a method of compression.
 fn method_name(method: CompressionMethod) -> String {
     match method {
         CompressionMethod::DEFLATE64 => "deflate64".to_owned(),

@@ -37,7 +37,8 @@ pub struct KaldiChunk {
     places: Vec<Place>,
     /// Offsets of the samples of all utterances, if the stream is sparse.
     offsets: Offsets,
-    /// Utterances with a class that is out of range, by their indices: only they fail, when they are needed.
+    /// Utterances with a class that is out of range, by their indices: only they fail, when they
+    /// are needed.
     failures: Vec<(u32, Error)>,
 }
 

@@ -109,7 +109,8 @@ pub(super) fn of_byte_before(file: &DataFile, offset: u64) -> String {
     of_end(&before[before.len() - count..], start + (before.len() - count) as u64)
 }
 
-/// A sample has fewer values than it should: the character at the place where it ended may be none that separates values.
+/// A sample has fewer values than it should: the character at the place where it ended may be none
+/// that separates values.
 pub(super) fn of_byte_at(file: &DataFile, offset: u64) -> String {
     /// Bytes of a character.
     const LONGEST_CHARACTER: usize = 4;

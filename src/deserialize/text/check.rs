@@ -165,8 +165,8 @@ impl TextFile {
         })
     }
 
-    /// By stream, the first sample that has an index more than once, and the number of these samples. `text` is that of the
-    /// segment, which begins at an offset of the file.
+    /// By stream, the first sample that has an index more than once, and the number of these
+    /// samples. `text` is that of the segment, which begins at an offset of the file.
     fn repeats<T: Scratched>(
         &self,
         output: &segment::Output<T>,
@@ -309,7 +309,8 @@ impl TextFile {
     }
 }
 
-/// Names characters that have ended samples although they look like blanks or digits, in the first findings of a chunk.
+/// Names characters that have ended samples although they look like blanks or digits, in the first
+/// findings of a chunk.
 fn explain_ends(file: &DataFile, findings: &mut [Finding]) {
     /// Findings that are explained: each takes a look at the file.
     const EXPLAINED: usize = 20;

@@ -471,8 +471,8 @@ impl TextFile {
         segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report)
     }
 
-    /// Notes the values of a segment that are infinite or NaN, `counts` of each stream: with its place the first one, or each of them if
-    /// the report lists all.
+    /// Notes the values of a segment that are infinite or NaN, `counts` of each stream: with its
+    /// place the first one, or each of them if the report lists all.
     #[cold]
     fn note_not_finite<T: Scratched>(
         &self,

@@ -159,8 +159,9 @@ pub fn parse_on<'r, T: Value>(
     Ok(parsed)
 }
 
-/// Copies what was parsed into memory of exactly its size. With `narrow`, values and indices may be stored in fewer bytes. The last result
-/// has the number of values that are infinite or NaN, by stream; only values in their full width can be.
+/// Copies what was parsed into memory of exactly its size. With `narrow`, values and indices may be
+/// stored in fewer bytes. The last result has the number of values that are infinite or NaN, by
+/// stream; only values in their full width can be.
 pub fn pack<T: Scratched>(
     rules: &Rules,
     output: &mut Output<T>,

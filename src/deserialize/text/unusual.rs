@@ -1,5 +1,5 @@
-//! What a check looks for in samples that reading takes without a word: values that are infinite or became 0, and streams that are shorter
-//! than their sequences.
+//! Peculiarities that a check looks for and reading accepts without a word: values that are
+//! infinite or became 0, and streams that are shorter than their sequences.
 
 use super::index::SequenceSpan;
 use super::parse::exact;
@@ -20,8 +20,8 @@ const LEAST_EXPONENT: u64 = 30;
 /// Zeros in a row, as in `0.000...`, of which as many are far from underflow.
 const ZEROS: &[u8] = &[b'0'; LEAST_EXPONENT as usize];
 
-/// Looks at the sequences of a segment. `text` begins at offset `base` of the file. Values that are not finite are noted as
-/// warnings; all else is returned.
+/// Looks at the sequences of a segment. `text` begins at offset `base` of the file. Values that are
+/// not finite are noted as warnings; all else is returned.
 pub(super) fn look<T: Value>(
     rules: &Rules,
     spans: &[SequenceSpan],

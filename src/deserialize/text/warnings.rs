@@ -1,5 +1,6 @@
-//! Warnings about the content of a text file: each kind once with its place, then counted. A chunk reports its counts when it
-//! is loaded in the first sweep, and a summary follows at the end of a sweep in which a count has doubled.
+//! Warnings about the content of a text file: each kind once with its place, then counted. A chunk
+//! reports its counts when it is loaded in the first sweep, and a summary follows at the end of a
+//! sweep in which a count has doubled.
 //!
 //! At trace level 2 nothing is counted, and each warning is written as CNTK writes it.
 

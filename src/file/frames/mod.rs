@@ -37,7 +37,7 @@ impl Frames {
     /// Opens a file. `None` if its frames cannot be unpacked one by one: some are too large for that, or do not state their
     /// sizes.
     pub fn open(packed: &DataFile) -> Result<Option<Frames>> {
-        // What the file is before its table is read: a change in between is noticed by whoever reads frames.
+        // The state before the table is read: reading frames notices a change in between.
         packed.first_state()?;
         let Some(table) = Table::read(packed)? else { return Ok(None) };
         let cache = FrameCache::new(table.largest_frame());

@@ -7,8 +7,10 @@ use crate::sequence::{SequenceView, SparseView, ValueForm};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// Writes samples `from .. from + count` of a sparse sequence as dense columns. `repeats` says what an index gets that a sample
-/// has more than once. The view must have passed [`check::sizes`](crate::pack::check::sizes) and [`check::ascending`](crate::pack::check::ascending).
+/// Writes samples `from .. from + count` of a sparse sequence as dense columns. `repeats` says what
+/// an index gets that a sample has more than once. The view must have passed
+/// [`check::sizes`](crate::pack::check::sizes) and
+/// [`check::ascending`](crate::pack::check::ascending).
 #[expect(clippy::too_many_arguments, reason = "a run of samples, and where it goes")]
 pub(super) fn expand(
     out: &mut [u8],

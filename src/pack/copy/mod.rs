@@ -105,7 +105,7 @@ pub(super) struct Columns {
     pub column: usize,
 }
 
-/// What an index gets in a dense column that a sparse sample has more than once.
+/// The value of an index in a dense column if a sparse sample has it more than once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
     /// The sum of its values, as wherever CNTK makes dense values of sparse ones itself.

@@ -108,9 +108,10 @@ impl Table {
         Ok(table)
     }
 
-    /// Refuses ranges that no file can have, and compares long ones with their files: everything that is made for each frame
-    /// would take as much memory as a damaged number says. CNTK 2.7 finds both when it opens the files for reading; so does this
-    /// reader where a file is merely cut off, so that other chunks can be read.
+    /// Refuses ranges that no file can have, and compares long ones with their files: everything
+    /// that is made for each frame would take as much memory as a damaged number says. CNTK 2.7
+    /// finds both when it opens the files for reading; so does this reader where a file is merely
+    /// cut off, so that other chunks can be read.
     fn check_ranges(&self) -> Result<()> {
         let utterances = &self.utterances;
         for index in 0..utterances.len() {

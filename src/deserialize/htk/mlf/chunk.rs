@@ -26,8 +26,8 @@ pub(super) struct LabelChunk {
     /// With boundaries of phones, the value of each frame: 2 where a range begins, else 1. Without them all values are 1.
     values: Option<Vec<u8>>,
     offsets: Offsets,
-    /// Utterances with a class that is too large, by their indices. In sequence mode CNTK 2.7 fails when such an utterance is
-    /// needed, and delivers the others.
+    /// Utterances with a class that is too large, by their indices. In sequence mode CNTK 2.7 fails
+    /// when such an utterance is needed, and delivers the others.
     failures: Vec<(u32, Error)>,
     _held: Held,
 }
@@ -90,16 +90,17 @@ struct Segment<'a> {
     values: Option<&'a mut [u8]>,
 }
 
-/// What is known of a segment after loading.
+/// Facts about a segment after loading.
 struct Outcome {
-    /// What is logged.
+    /// Lines for the log.
     lines: Vec<Vec<String>>,
     /// Utterances that fail when they are needed, by their indices in the chunk.
     failures: Vec<(u32, Error)>,
     result: Result<()>,
 }
 
-/// Utterances of a segment that fail when they are needed whose errors name a line: the lines before have to be counted.
+/// Utterances of a segment that fail when they are needed whose errors name a line: the lines
+/// before have to be counted.
 const LOCATED: usize = 10;
 
 /// Loads a chunk. Runs on the pool.
@@ -263,7 +264,8 @@ fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry, file: &str) -> 
     vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}. {advice} {place}")]
 }
 
-/// The error of an utterance that cannot be read. If `is_located`, it names the line, which takes counting those before.
+/// The error of an utterance that cannot be read. If `is_located`, it names the line, which takes
+/// counting those before.
 pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure, is_located: bool) -> Error {
     let (error, at, is_text) = match failure {
         Failure::Line { flaw, at } => {

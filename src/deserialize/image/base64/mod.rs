@@ -115,7 +115,8 @@ impl Base64Images {
     }
 }
 
-/// The first line of the file, or as much of it as decides whether it begins with a key, and so all others (CNTK 2.7).
+/// The first line of the file, or as much of it as decides whether it begins with a key, and so all
+/// others (CNTK 2.7).
 fn first_line(file: &DataFile) -> Result<Vec<u8>> {
     const BLOCK: usize = 64 << 10;
     /// More than the first two columns of any sensible line have.

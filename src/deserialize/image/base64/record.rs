@@ -22,7 +22,8 @@ pub(super) struct Rules<'a> {
     pub has_keys: bool,
     /// Number of classes.
     pub label_dim: u32,
-    /// Quotes and the beginning of a `data:` URI around the data are as in CNTK 2.7: parts of the data.
+    /// Quotes and the beginning of a `data:` URI around the data are as in CNTK 2.7: parts of the
+    /// data.
     pub as_cntk: bool,
 }
 

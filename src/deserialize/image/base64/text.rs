@@ -20,7 +20,8 @@ pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// The data without what programs write around them: blanks, quotes, Python's `b'...'`, and the beginning of a `data:` URI.
+/// The data without what programs write around them: blanks, quotes, Python's `b'...'`, and the
+/// beginning of a `data:` URI.
 pub(super) fn bare(data: &[u8]) -> &[u8] {
     let mut data = data.trim_ascii();
     for quote in [b'"', b'\''] {
@@ -36,7 +37,7 @@ pub(super) fn bare(data: &[u8]) -> &[u8] {
     }
 }
 
-/// What CNTK 2.7 does not understand about a text that does not begin with an image, for messages.
+/// Explains, for messages, why CNTK 2.7 finds no image at the beginning of a text.
 pub(super) fn remark(data: &[u8]) -> &'static str {
     let start = data.trim_ascii_start();
     if start.starts_with(b"b'") || start.starts_with(b"b\"") {
@@ -62,7 +63,8 @@ pub(super) fn remark(data: &[u8]) -> &'static str {
     }
 }
 
-/// Decodes a text with `-` and `_` for `+` and `/`, whose padding may be missing, into `bytes`. False if the length is impossible.
+/// Decodes a text with `-` and `_` for `+` and `/`, whose padding may be missing, into `bytes`.
+/// False if the length is impossible.
 pub(super) fn decode_for_urls(text: &[u8], bytes: &mut Vec<u8>) -> Result<bool> {
     let mut plain = room::with_capacity(text.len() + 3, room::IMAGE)?;
     plain.extend(text.iter().map(|&byte| match byte {

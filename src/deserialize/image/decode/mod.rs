@@ -46,7 +46,8 @@ pub struct DecodeOptions {
     pub webp: WebpChannels,
 }
 
-/// The channels that WebP images are decoded to. Other formats have one or three, as [`DecodeOptions::grayscale`] says.
+/// The channels that WebP images are decoded to. Other formats have one or three, as
+/// [`DecodeOptions::grayscale`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebpChannels {
     /// Those of other formats; alpha is dropped.
@@ -222,7 +223,7 @@ impl Decoder {
         Ok(Header { width, height, channels })
     }
 
-    /// What is wrong with the data of the image that was decoded last, although it was decoded; as far as it was looked at.
+    /// Damage in the data of the image that was decoded last, as far as they were looked at.
     pub fn damage(&self) -> Option<String> {
         let faults = self.jpeg.faults()?;
         Some(format!("the JPEG data are damaged: they have {faults}"))

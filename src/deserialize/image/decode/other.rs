@@ -1,6 +1,6 @@
 //! Files that are no images that can be decoded: what they are, for messages.
 
-/// What a file is, to follow "the file", if it is of a kind that is found where images should be.
+/// Describes a file, to follow "the file", if it is of a kind that is found where images should be.
 pub fn describe(file: &[u8]) -> Option<&'static str> {
     compressed(file).or_else(|| {
         Some(match file {
@@ -23,7 +23,7 @@ pub fn describe(file: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What to do with it, if that is something else than to convert it.
+/// The remedy, if that is something else than to convert the file.
 pub fn remedy(file: &[u8]) -> Option<&'static str> {
     match file {
         [b'P', b'K', 3, 4, ..] => Some("write the path as 'FILE.zip@/MEMBER' to name an image in it"),

@@ -1,4 +1,5 @@
-//! WebP, with or without alpha. CNTK 2.7 delivers the channels that are stored, and ignores `grayscale`.
+//! WebP, with or without alpha. CNTK 2.7 delivers the channels that are stored, and ignores
+//! `grayscale`.
 
 use super::DecodeError;
 use super::raster::{Layout, Raster};

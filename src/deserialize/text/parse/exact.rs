@@ -31,8 +31,9 @@ pub fn read_sequence<T: Value>(
     reader.check(lines)
 }
 
-/// The numbers of a sequence that its values cannot hold, which reading delivers without a note: the cause and the offset of each, and
-/// its stream. Numbers in samples that are left out are not among them.
+/// The numbers of a sequence that its values cannot hold, which reading delivers without a note:
+/// the cause and the offset of each, and its stream. Numbers in samples that are left out are not
+/// among them.
 pub fn unusual_numbers<T: Value>(
     rules: &Rules,
     span: &SequenceSpan,

@@ -215,7 +215,8 @@ impl<T: Value> Output<T> {
         }
     }
 
-    /// The finished sequences with a value that is infinite or NaN, ascending. `is_sparse` and `dim` are those of the stream.
+    /// The finished sequences with a value that is infinite or NaN, ascending. `is_sparse` and
+    /// `dim` are those of the stream.
     pub fn not_finite(&self, stream: usize, is_sparse: bool, dim: usize) -> impl Iterator<Item = u32> + '_ {
         let column = &self.columns[stream];
         let start = move |sample: u32| match is_sparse {

@@ -27,7 +27,8 @@ pub enum Cause {
     NoPrefix(u8),
     /// A line that begins with an id that is text. CNTK skips it as it skips other characters before a `|`, and counts an error.
     TextId(u8),
-    /// No `|`, because of what the line begins with: its id does not count, or not as it stands there.
+    /// No `|`, because of what the line begins with: its id does not count, or not as it stands
+    /// there.
     BadId { found: u8, why: BadId },
     /// No name after `|`.
     NoName(u8),
@@ -60,13 +61,14 @@ pub enum Cause {
     TooFewSamples { samples: usize, expected: u32 },
     /// A stream without a sample.
     EmptyStream,
-    /// A number that the type of the values cannot hold: it becomes an infinity, or NaN. CNTK delivers it without a word.
+    /// A number that the type of the values cannot hold: it becomes an infinity, or NaN. CNTK
+    /// delivers it without a word.
     NotFinite { is_nan: bool },
     /// A number other than 0 that becomes 0, because it is nearer to 0 than any value of the type.
     Underflow,
 }
 
-/// What is wrong with an id at the start of a line.
+/// The mistake in an id at the start of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadId {
     /// Blanks or control characters stand before it.
@@ -82,8 +84,9 @@ pub enum BadId {
 }
 
 impl BadId {
-    /// What stands between the start of a line, `before`, and the first character that is neither blank nor `|`, `found`. `None`
-    /// if the line has a proper id, or if `found` stands behind a sample.
+    /// Classifies the text between the start of a line, `before`, and the first character that is
+    /// neither blank nor `|`, `found`. `None` if the line has a proper id, or if `found` stands
+    /// behind a sample.
     pub fn of(before: &[u8], found: u8) -> Option<BadId> {
         let digits = before.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let ends_sample = |&byte: &u8| is_value_delimiter(byte) || is_non_printable(byte);
@@ -491,7 +494,8 @@ impl<'a> Report<'a> {
         self.lines.push(Line { level, text, counted: Some((kind, place, context.key)) });
     }
 
-    /// Counts further warnings of a kind that was noted before, where they are counted and not listed.
+    /// Counts further warnings of a kind that was noted before, where they are counted and not
+    /// listed.
     pub fn count_more(&mut self, cause: Cause, stream: usize, more: u64) {
         let kind = WarningKind { what: cause.what(), stream: Some(stream) };
         if let Some((_, count)) = self.counts.iter_mut().find(|(other, _)| *other == kind) {
@@ -499,7 +503,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether each warning is listed with its place. Otherwise the first one is, and the others are counted.
+    /// Whether each warning is listed with its place. Otherwise the first one is, and the others
+    /// are counted.
     pub fn lists_all(&self) -> bool {
         self.collected.is_some() || self.shows(Level::Info)
     }

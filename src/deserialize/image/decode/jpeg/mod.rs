@@ -92,7 +92,7 @@ pub struct JpegDecoder {
     coefficients: Coefficients,
     planes: [Plane; MAX_COMPONENTS],
     rows: [RowBuffer; MAX_COMPONENTS],
-    /// What the image that was decoded last has: see [`fault`].
+    /// Faults of the image that was decoded last: see [`fault`].
     faults: u8,
 }
 
@@ -134,7 +134,8 @@ impl JpegDecoder {
         self.faults = 0;
     }
 
-    /// What libjpeg-turbo would have warned of in the image that was decoded last, as far as it was decoded.
+    /// Warnings that libjpeg-turbo would give for the image that was decoded last, as far as it was
+    /// decoded.
     pub fn faults(&self) -> Option<String> {
         const TEXTS: [(u8, &str); 5] = [
             (fault::BAD_CODE, "codes that do not exist"),

@@ -102,8 +102,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What libjpeg-turbo would warn of in an image: bits of a number. Only kinds are kept, because their counts depend on how far an
-/// image is decoded.
+/// Kinds of warnings that libjpeg-turbo gives for an image: bits of a number. Counts are not kept,
+/// because they depend on how far an image is decoded.
 pub mod fault {
     /// A Huffman code that the tables do not have.
     pub const BAD_CODE: u8 = 1;
@@ -126,7 +126,7 @@ pub struct Segment<'a> {
     pub marker: u8,
     /// Number of the next restart marker, 0 to 7.
     next_restart: u8,
-    /// What was found so far: see [`fault`].
+    /// Faults so far: see [`fault`].
     pub faults: u8,
 }
 
