@@ -1202,7 +1202,7 @@ typedef int32_t (*cntk_reader_transform_image)(void *userdata,
                                                cntk_reader_failure *failure);
 
 /**
- * What the crops and scales before a transform have left of the decoded image.
+ * The part of the decoded image that the crops and scales before a transform have left.
  */
 typedef struct {
   /**

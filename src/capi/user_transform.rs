@@ -63,7 +63,7 @@ pub type cntk_reader_transform_image = Option<
     ) -> i32,
 >;
 
-/// What the crops and scales before a transform have left of the decoded image.
+/// The part of the decoded image that the crops and scales before a transform have left.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct cntk_reader_draw {
