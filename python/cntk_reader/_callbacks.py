@@ -111,6 +111,7 @@ class Failures:
         """
 
         def failed(error: BaseException) -> int:
+            lib.note_interrupt(error)
             key = ("thread", threading.get_ident()) if chunk is None else ("chunk", chunk)
             self._kept[key] = report(failure, what, self._user, error), error
             return FAILED

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from ctypes import byref
+from functools import partial
 from typing import Any, Optional, Union
 
 from . import _library as lib
 from ._explain import explained
+from ._interrupt import Call, is_interruptible
 from ._rules import FLAG, FUNCTION, PATH, TEXT, Maybe
 
 _run = lib.checked("conversion_run")
@@ -18,6 +20,16 @@ Progress = Optional[Callable[[int, int, int], Optional[bool]]]
 
 _HTK_TO_KALDI, _KALDI_TO_HTK, _HTK_TO_NUMPY, _KALDI_TO_NUMPY = 2, 3, 4, 5
 _MLF_TO_KALDI, _KALDI_TO_MLF, _MLF_TO_TEXT, _TEXT_TO_MLF, _MLF_TO_NUMPY = 6, 7, 8, 9, 10
+
+
+class _Stop:
+    """Has the next report of a conversion's progress end it."""
+
+    is_set = False
+
+    def cancel(self) -> bool:
+        self.is_set = True
+        return True
 
 
 def _encoded(text: Path | None) -> bytes | None:
@@ -36,11 +48,12 @@ def convert(
     compression_level: int = 0,
 ) -> None:
     raised: list[BaseException] = []
+    stop = _Stop()
 
     def report(_: Any, done: int, total: int, sequences: int) -> int:
         status = 1
         try:
-            status = int(progress is not None and progress(done, total, sequences) is False)
+            status = int(stop.is_set or (progress is not None and progress(done, total, sequences) is False))
         except BaseException as exception:  # Comes out of the call below: C has no exceptions.
             raised.append(exception)
         return status
@@ -50,14 +63,23 @@ def convert(
         input=_encoded(input),
         output=_encoded(output),
         streams=_encoded(stream),
-        progress=lib.ProgressCallback(report) if progress is not None else lib.ProgressCallback(0),
+        progress=lib.ProgressCallback(report),
         script=_encoded(script),
         states=_encoded(states),
         number_ids=number_ids,
         compression_level=compression_level,
     )
     try:
-        _run(byref(conversion))
+        if is_interruptible():
+            call = Call(partial(_run, byref(conversion)), stop)
+            try:
+                call.start()
+                call.result()
+            except KeyboardInterrupt:
+                call.end(lambda _: None)
+                raise
+        else:
+            _run(byref(conversion))
     except lib.ReaderError:
         if raised:
             raise raised[0] from None

@@ -29,8 +29,8 @@ def _at_exit() -> None:
     # Callbacks that are running come to their end, because this does not hold the interpreter's lock.
     lib.end_callbacks()
     for source in list(_open):
-        if source._lock.acquire(blocking=False):
+        if not source._was_interrupted.is_set() and source._lock.acquire(blocking=False):
             source._finalizer()
         else:
-            # A daemon thread is inside. The memory goes with the process.
+            # A daemon thread or users' code is inside. The memory goes with the process.
             source._finalizer.detach()

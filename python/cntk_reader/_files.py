@@ -120,6 +120,7 @@ class _Bridge:
 
     def _guarded(self, what: str, failure: c_void_p, work: Callable[[], None]) -> int:
         def failed(error: BaseException) -> int:
+            lib.note_interrupt(error)
             report(failure, what, self._user, error)
             return _AGAIN if self._user.may_pass(error) else FAILED
 

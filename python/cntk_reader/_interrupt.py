@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from ctypes import byref, c_uint32, c_void_p
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from . import _library as lib
 
@@ -22,11 +22,21 @@ _cancel = lib.checked("canceller_cancel")
 
 #: Seconds between two attempts to end a call that is about to begin.
 _ATTEMPTS = 0.001
+#: Attempts to end a call that may be waiting outside of the reader: for a pipe without a writer, or in users' code.
+_MOST_ATTEMPTS = 3000
 
 
 def is_interruptible() -> bool:
     """Whether Ctrl-C is raised in this thread."""
     return threading.current_thread() is threading.main_thread()
+
+
+class Cancels(Protocol):
+    """Ends calls."""
+
+    def cancel(self) -> bool:
+        """Ends the call in progress. False if there is none."""
+        ...
 
 
 class Canceller:
@@ -51,14 +61,13 @@ class Call(Generic[Result]):
     Ctrl-C comes at any point, also while the thread is being started. So whoever may have to clean up has :meth:`start` in the same
     ``try`` as :meth:`result`, and :meth:`end` or :meth:`abandon` find out what became of the call.
 
-    ``runs_python``: the call may run users' Python code. Then the interpreter waits for its end before it ends itself, because a
-    thread that the interpreter stops inside the library would bring the process down.
+    The interpreter does not wait for its thread: users' code in it may never come back. The library parks threads that the
+    interpreter ends.
     """
 
-    def __init__(self, work: Callable[[], Result], canceller: Canceller, runs_python: bool) -> None:
+    def __init__(self, work: Callable[[], Result], canceller: Cancels) -> None:
         self._work = work
         self._canceller = canceller
-        self._is_daemon = not runs_python
         #: Taken by the thread that runs the call, or by who ends it before it has begun.
         self._claim = threading.Lock()
         self._ended = threading.Event()
@@ -70,7 +79,7 @@ class Call(Generic[Result]):
 
     def start(self) -> None:
         """Begins the call."""
-        threading.Thread(target=self._run, name="cntk-reader-call", daemon=self._is_daemon).start()
+        threading.Thread(target=self._run, name="cntk-reader-call", daemon=True).start()
 
     def _run(self) -> None:
         if not self._claim.acquire(blocking=False):
@@ -101,22 +110,29 @@ class Call(Generic[Result]):
             # An exception that refers to this frame would keep itself alive.
             del error
 
-    def end(self, discard: Callable[[Result], None]) -> bool:
+    def end(self, discard: Callable[[Result], None], is_patient: bool = True) -> bool:
         """Ends the call, and waits for that. True if it came to a result all the same, which is discarded.
 
-        In the child of a fork there is no such thread, and nothing to wait for.
+        If ``is_patient`` is False it waits for a few seconds only: see :attr:`is_over`. In the child of a fork there is no such thread, and nothing to wait for.
         """
         if self._process != os.getpid():
             return False
         if self._claim.acquire(blocking=False):
             self._ended.set()
         # The thread may be about to begin the call.
-        while not self._ended.wait(_ATTEMPTS):
+        attempts = 0
+        while not self._ended.wait(_ATTEMPTS) and (is_patient or attempts < _MOST_ATTEMPTS):
             self._canceller.cancel()
+            attempts += 1
         has_result = bool(self._results)
         while self._results:
             discard(self._results.pop())
         return has_result
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call has ended."""
+        return self._ended.is_set()
 
     def abandon(self, discard: Callable[[Result], None]) -> None:
         """Ends the call without waiting for users' code in it, and has its result discarded if there will be one."""
@@ -128,5 +144,19 @@ class Call(Generic[Result]):
         elif self._claim.acquire(blocking=False):
             self._ended.set()
         else:
-            while not (self._ended.wait(_ATTEMPTS) or self._canceller.cancel()):
-                pass
+            for _ in range(_MOST_ATTEMPTS):
+                if self._ended.wait(_ATTEMPTS) or self._canceller.cancel():
+                    return
+
+
+def awaited(work: Callable[[], Result], canceller: Cancels, discard: Callable[[Result], None]) -> Result:
+    """The result of a call that Ctrl-C ends; a result that comes later is discarded."""
+    if not is_interruptible():
+        return work()
+    call = Call(work, canceller)
+    try:
+        call.start()
+        return call.result()
+    except KeyboardInterrupt:
+        call.abandon(discard)
+        raise

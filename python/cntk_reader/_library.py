@@ -21,7 +21,7 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 NUL_TERMINATED = 2**64 - 1
 GAP = 2**64 - 1
@@ -611,6 +611,17 @@ def leave_if_ending() -> None:
         raise SystemExit("The interpreter ends.")
 
 
+#: Interrupts of the main thread inside callbacks, which cannot leave them.
+_interrupts: list[KeyboardInterrupt] = []
+
+
+def note_interrupt(error: BaseException) -> None:
+    """Has Ctrl-C that came inside a callback leave the call of the library that the callback belongs to."""
+    # Not `isinstance`, which asks the exception for its class.
+    if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        _interrupts.append(cast(KeyboardInterrupt, error))
+
+
 def checked(name: str, quick: bool = False) -> Callable[..., None]:
     """A function of the library that raises instead of returning a status."""
     function = _function(name, quick)
@@ -620,6 +631,8 @@ def checked(name: str, quick: bool = False) -> Callable[..., None]:
         if function(*arguments, byref(error)) != 0:
             exception = take_error(error)
             leave_if_ending()
+            if _interrupts and threading.current_thread() is threading.main_thread():
+                raise _interrupts.pop() from exception
             raise exception
 
     call.__name__ = name

@@ -7,6 +7,7 @@ import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from ctypes import byref, c_void_p
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from ._callbacks import inside_callback
 from ._end import free_at_end
 from ._explain import explained
 from ._figures import Member, Memory, Progress, Sizes, known
-from ._interrupt import Canceller
+from ._interrupt import Call, Canceller, is_interruptible
 from ._minibatch import StreamInformation
 from ._recipe import Causes, Recipe
 from ._rules import TEXT, Whole
@@ -32,20 +33,21 @@ _get_memory = lib.checked("memory_get", quick=True)
 _suggest_chunk_size = lib.checked("chunk_size_suggest", quick=True)
 
 Self = TypeVar("Self", bound="OpenReader")
+Result = TypeVar("Result")
 
 
-def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
+def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge], was_interrupted: threading.Event) -> None:
     """Destroys a reader. Its users' deserializers are kept alive until that is done."""
 
     def work() -> None:
         lib.destroy(handle)
         bridges.clear()
 
-    if inside_callback():
-        # The collector ran here, on a thread that the destruction waits for. A thread cannot be started any more when the
-        # interpreter ends: then nothing is freed.
+    if inside_callback() or was_interrupted.is_set():
+        # The collector ran here, on a thread that the destruction waits for; or users' code may never come back, and Ctrl-C is
+        # about to end the program. A thread cannot be started any more when the interpreter ends: then nothing is freed.
         with contextlib.suppress(RuntimeError):
-            threading.Thread(target=work).start()
+            threading.Thread(target=work, daemon=was_interrupted.is_set()).start()
     else:
         work()
 
@@ -81,7 +83,11 @@ class OpenReader:
         self._handle, self._bridges = recipe.open(self._canceller)
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges))
+        #: Ctrl-C has ended a call, and no other one has succeeded since.
+        self._was_interrupted = threading.Event()
+        self._finalizer = weakref.finalize(
+            self, _destroy, self._handle, list(self._bridges), self._was_interrupted
+        )
         # Other threads may be inside when the interpreter ends.
         self._finalizer.atexit = False
         free_at_end(self)
@@ -188,6 +194,29 @@ class OpenReader:
     def _exclusive(self) -> _Exclusive:
         return _Exclusive(self)
 
+    def _interruptibly(self, work: Callable[[], None]) -> None:
+        """Does what may last: on a thread of its own where Ctrl-C could not end it otherwise. It is done as a whole, or ended by
+        Ctrl-C in a call that has changed nothing."""
+        if not is_interruptible():
+            work()
+            return
+        call = Call(work, self._canceller)
+        try:
+            call.start()
+            call.result()
+        except KeyboardInterrupt:
+            self._end_interrupted(call, lambda _: None)
+            raise
+
+    def _end_interrupted(self, call: Call[Result], discard: Callable[[Result], None]) -> bool:
+        """Ends a call after Ctrl-C: see :meth:`Call.end`. If users' code in it does not come back, the source is closed, and its memory
+        stays."""
+        self._was_interrupted.set()
+        has_result = call.end(discard, is_patient=not self._recipe.runs_python)
+        if not call.is_over and self.is_of_this_process:
+            self._finalizer.detach()
+        return has_result
+
     def cancel(self) -> bool:
         """Ends the call that another thread is in, such as :meth:`MinibatchSource.next_minibatch`: it raises a :class:`ReaderError` of
         the kind ``cancelled``, and has changed nothing. Made again, it continues where it stood, and no minibatch is lost.
@@ -197,15 +226,22 @@ class OpenReader:
         return self._canceller.cancel()
 
     def close(self) -> None:
-        """Ends the source; waits for a user's deserializer that is loading. May be called again."""
+        """Ends the source; waits for a user's deserializer that is loading, unless Ctrl-C has ended the last call. May be called again."""
         if not self._finalizer.alive:
             return
         with self._exclusive():
-            self._finalizer()
+            if is_interruptible() and self._recipe.runs_python:
+                call = Call(self._finalizer, self._canceller)
+                call.start()
+                call.result()
+            else:
+                self._finalizer()
             self._bridges.clear()
 
     def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None and issubclass(error, KeyboardInterrupt):
+            self._was_interrupted.set()
         self.close()

@@ -14,7 +14,7 @@ from . import _library as lib
 from ._configuration import HasSection, Section, Value, render, transform_sections
 from ._files import is_mounted
 from ._images import name_transforms
-from ._interrupt import Call, Canceller, is_interruptible
+from ._interrupt import Canceller, awaited
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, UserDeserializer
@@ -26,7 +26,7 @@ DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 AnyDeserializer = Union[FileDeserializer, UserDeserializer]
 
 _open = lib.checked("open")
-_list_readers = lib.checked("source_list_readers", quick=True)
+_list_readers = lib.checked("source_list_readers")
 
 
 def set_cause(error: BaseException | None, bridges: list[Bridge | TransformBridge]) -> None:
@@ -70,15 +70,7 @@ class Recipe:
 
     def open(self, canceller: Canceller) -> Opened:
         """A reader, and the tables of callbacks that have to live as long as it. Ctrl-C and ``canceller`` end it."""
-        if not is_interruptible():
-            return self._open(canceller)
-        call = Call(partial(self._open, canceller), canceller, self.runs_python)
-        try:
-            call.start()
-            return call.result()
-        except KeyboardInterrupt:
-            call.abandon(lambda opened: lib.destroy(opened[0]))
-            raise
+        return awaited(partial(self._open, canceller), canceller, lambda opened: lib.destroy(opened[0]))
 
     def _open(self, canceller: Canceller) -> Opened:
         handle = c_void_p()
@@ -112,6 +104,9 @@ class Recipe:
 
     def readers(self) -> list[str]:
         """The names of the readers that the configuration has in its sections."""
+        return awaited(self._readers, Canceller(), lambda _: None)
+
+    def _readers(self) -> list[str]:
         source, length = self._source(), ctypes.c_size_t()
         _list_readers(byref(source), None, 0, byref(length))
         text = ctypes.create_string_buffer(length.value + 1)

@@ -401,13 +401,14 @@ class MinibatchSource(OpenReader):
         if self._is_slow and is_interruptible():
             # What was begun and not read yet is begun again, which is cheaper than a checkpoint.
             undo = self._start if self._is_unread else partial(self._restore, self._save())
-            call = Call(self._read_now, self._canceller, self._recipe.runs_python)
+            call = Call(self._read_now, self._canceller)
             try:
                 call.start()
                 handle = call.result()
-            except BaseException:
-                # Ctrl-C may have come when the minibatch was there.
-                if call.end(lib.minibatch_release):
+                self._was_interrupted.clear()
+            except KeyboardInterrupt:
+                # It may have come when the minibatch was there.
+                if self._end_interrupted(call, lib.minibatch_release):
                     undo()
                 raise
         else:
@@ -461,7 +462,8 @@ class MinibatchSource(OpenReader):
             sweeps=span.sweeps,
             index=span.number,
         )
-        with self._exclusive(), self._causes():
+
+        def work() -> None:
             state = self._state() if span.number else {}
             first = self._local_state(span, epoch, state) if _LOCAL_SWEEP in state else self._pending
             before, self._start_with = self._start_with, (epoch, share, first)
@@ -473,6 +475,9 @@ class MinibatchSource(OpenReader):
             self._span, self._pending = span, None
             self._finished = self._is_restored = False
             self._is_unread = self._is_slow = True
+
+        with self._exclusive(), self._causes():
+            self._interruptibly(work)
 
     def _start(self) -> None:
         """Starts an epoch of the library."""
@@ -645,7 +650,8 @@ class MinibatchSource(OpenReader):
         The latter also bring back limits, minibatch size and workers; they fit the same data and configuration only. If values of
         the data were changed on purpose, ``allow_changed_values=True`` continues with them: keys and lengths must be the same.
         """
-        with self._exclusive(), self._causes():
+
+        def work() -> None:
             if isinstance(checkpoint, (bytes, bytearray, memoryview)):
                 self._resume(bytes(checkpoint), allow_changed_values)
                 self._is_restored = True
@@ -654,6 +660,9 @@ class MinibatchSource(OpenReader):
             else:
                 self._set_state(checkpoint)
                 self._finished = False
+
+        with self._exclusive(), self._causes():
+            self._interruptibly(work)
 
     def _resume(self, checkpoint: bytes, allow_changed_values: bool) -> None:
         """Restores a checkpoint that knows nothing of what was read here before."""
@@ -706,10 +715,13 @@ class MinibatchSource(OpenReader):
                     "Load the state of the worker with this rank, save states at the end of a sweep, or "
                     "let the workers have one timeline: MinibatchSource(..., lockstep=True)."
                 )
-            self._resume(state.checkpoint, allow_changed_values)
-            self._span, self._finished = state.span, state.finished
-            self._is_restored = state.span is None
-            self._resumes = not state.finished
+            self._interruptibly(partial(self._continue, state, state.checkpoint, allow_changed_values))
+
+    def _continue(self, state: SourceState, checkpoint: bytes, allow_changed_values: bool) -> None:
+        self._resume(checkpoint, allow_changed_values)
+        self._span, self._finished = state.span, state.finished
+        self._is_restored = state.span is None
+        self._resumes = not state.finished
 
     def get_state(self) -> dict[str, Json]:
         """:meth:`state_dict`, by the name that Grain's iterators have for it."""

@@ -20,6 +20,7 @@ use crate::cancel::{self, Waiting, Wake};
 use crate::corpus::Corpus;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{ChunkInfo, IndexProgress};
+use crate::exit;
 use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
 use crate::pool::Pool;
@@ -247,6 +248,8 @@ impl Background {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Memory => {}
+                // Nothing is wrong with the file if the process ends.
+                Err(_) if exit::is_closed() => {}
                 Err(error) => log.write(
                     Level::Warning,
                     &format!("Reading will end with an error where the file is wrong: {error}"),
