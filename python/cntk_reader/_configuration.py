@@ -414,4 +414,9 @@ def render_value(value: object) -> str:
 
 def render(section: Mapping[str, object]) -> str:
     """The keys of a section in the configuration language, one to a line."""
-    return "".join(f"{_name(key)} = {render_value(value)}\n" for key, value in section.items())
+    lines = []
+    for key, value in section.items():
+        if value is None:
+            raise TypeError(f"The option {key!r} is None. For its default, leave it out.")
+        lines.append(f"{_name(key)} = {render_value(value)}\n")
+    return "".join(lines)

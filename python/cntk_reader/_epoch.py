@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _library as lib
 from ._explain import whole
+from ._rules import state as whole_state
 from ._types import Json
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class SourceState(NamedTuple):
             cntk = state["cntk"]
             return cls(
                 None if checkpoint is None else base64.b64decode(checkpoint, validate=True),
-                None if cntk is None else {str(key): int(value) for key, value in cntk.items()},
+                None if cntk is None else whole_state(cntk),
                 None if span is None else Span(int(span[0]), int(span[1]), int(span[2]), bool(span[3])),
                 bool(state["finished"]),
                 None if share is None else Share(int(share[0]), int(share[1]), int(share[2])),

@@ -147,6 +147,8 @@ class _Bridge:
         def work() -> None:
             count[0] = 0
             data = self._files[file].read_at(offset, capacity)
+            if not isinstance(data, (bytes, bytearray, memoryview)):
+                raise TypeError(f"read_at gives bytes, and {type(data).__name__} is none.")
             if len(data) > capacity:
                 raise ValueError(f"read_at gives {len(data)} bytes, but at most {capacity} were wanted.")
             ctypes.memmove(buffer, bytes(data), len(data))

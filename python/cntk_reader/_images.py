@@ -25,14 +25,19 @@ Range = Union[float, tuple[float, float]]
 _RATIO = Real(0)
 
 
-def _is_range(name: str, value: object) -> object:
-    made = Either((_RATIO, Items(_RATIO, 2)))(name, value)
-    if isinstance(made, tuple) and made[0] > made[1]:
-        raise ValueError(f"{name} is the least and the greatest ratio, and {made[0]} is above {made[1]}.")
-    return made
+def _range_of(ratio: Real) -> Rule:
+    """A ratio, or the least and the greatest one."""
+    rule = Either((ratio, Items(ratio, 2)))
+
+    def is_range(name: str, value: object) -> object:
+        made = rule(name, value)
+        if isinstance(made, tuple) and made[0] > made[1]:
+            raise ValueError(f"{name} is the least and the greatest ratio, and {made[0]} is above {made[1]}.")
+        return made
+
+    return is_range
 
 
-_RANGE: Rule = _is_range
 _SHARE = Real(0, 1)
 
 _MODULE = "ImageReader"
@@ -54,9 +59,9 @@ def _section(kind: str, **keys: object) -> Section:
     'Crop("RandomSide", side_ratio=(0.8, 1.0), jitter=True)',
     kind=Text(("Center", "RandomSide", "RandomArea", "MultiView10")),
     size=Maybe(Items(SMALL, 2)),
-    side_ratio=Maybe(_RANGE),
-    area_ratio=Maybe(_RANGE),
-    aspect_ratio=Maybe(_RANGE),
+    side_ratio=Maybe(_range_of(_SHARE)),
+    area_ratio=Maybe(_range_of(_SHARE)),
+    aspect_ratio=Maybe(_range_of(_RATIO)),
     jitter=FLAG,
     flip=Maybe(FLAG),
     seed=Maybe(SEED),

@@ -113,7 +113,8 @@ class Call(Generic[Result]):
     def end(self, discard: Callable[[Result], None], is_patient: bool = True) -> bool:
         """Ends the call, and waits for that. True if it came to a result all the same, which is discarded.
 
-        If ``is_patient`` is False it waits for a few seconds only: see :attr:`is_over`. In the child of a fork there is no such thread, and nothing to wait for.
+        If ``is_patient`` is False it waits for a few seconds only: see :attr:`is_over`. In the child of a fork there is no such
+        thread, and nothing to wait for.
         """
         if self._process != os.getpid():
             return False

@@ -25,7 +25,9 @@ def checked(keys: Any, count: int) -> Any:
     if not isinstance(keys, (list, tuple)):
         if np.ma.is_masked(keys):
             raise ValueError(f"The key {int(np.flatnonzero(np.ma.getmaskarray(keys))[0])} is masked: {_WHAT}.")
-        keys = np.asarray(keys)
+        given, keys = keys, np.asarray(keys)
+        if keys.ndim == 0:
+            raise TypeError(f"Keys are a list, a tuple or an array, and {given!r} is none.")
         if keys.dtype.kind in "SU" or keys.dtype.kind not in "iuf":
             keys = keys.tolist() if keys.ndim == 1 else keys
     if isinstance(keys, (list, tuple)):

@@ -85,9 +85,7 @@ class OpenReader:
         self._lock = threading.Lock()
         #: Ctrl-C has ended a call, and no other one has succeeded since.
         self._was_interrupted = threading.Event()
-        self._finalizer = weakref.finalize(
-            self, _destroy, self._handle, list(self._bridges), self._was_interrupted
-        )
+        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges), self._was_interrupted)
         # Other threads may be inside when the interpreter ends.
         self._finalizer.atexit = False
         free_at_end(self)

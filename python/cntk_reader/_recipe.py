@@ -18,6 +18,7 @@ from ._interrupt import Canceller, awaited
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, UserDeserializer
+from ._words import put_into_python
 
 #: CNTK's default window.
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
@@ -67,6 +68,8 @@ class Recipe:
     reader: str | None = None
     users: Mapping[str, UserDeserializer] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
+    #: The text was made of objects, so nobody knows its lines.
+    is_composed: bool = False
 
     def open(self, canceller: Canceller) -> Opened:
         """A reader, and the tables of callbacks that have to live as long as it. Ctrl-C and ``canceller`` end it."""
@@ -88,8 +91,13 @@ class Recipe:
         source.transform_count = len(transform_pointers)
         source.canceller = canceller.handle
         tables: list[Bridge | TransformBridge] = [*bridges, *transform_bridges]
-        with Causes(tables):
-            _open(byref(source), byref(handle))
+        try:
+            with Causes(tables):
+                _open(byref(source), byref(handle))
+        except lib.ReaderError as error:
+            if self.is_composed:
+                put_into_python(error)
+            raise
         return handle, tables
 
     def _source(self) -> lib.Source:
@@ -181,7 +189,7 @@ def compose(
                     for stream, chain in deserializer.transforms.items()
                 }
             sections.append(section)
-        elif isinstance(deserializer, HasSection):
+        elif isinstance(deserializer, HasSection) and not isinstance(deserializer, type):
             sections.append(deserializer.section())
         else:
             raise TypeError(
@@ -189,4 +197,4 @@ def compose(
                 'MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))))'
             )
     configuration["deserializers"] = name_transforms(sections, transforms)
-    return Recipe(text=render(configuration), users=users, transforms=transforms)
+    return Recipe(text=render(configuration), users=users, transforms=transforms, is_composed=True)

@@ -281,5 +281,10 @@ def check_rank(workers: int, rank: int) -> None:
         )
 
 
+def state(values: Mapping[str, object]) -> dict[str, int]:
+    """CNTK's state: whole numbers by name."""
+    return {str(key): whole(f"'{key}' of the state", value) for key, value in values.items()}
+
+
 Rules = Mapping[str, Rule]
 Checkable = Union[type, Callable[..., object]]

@@ -6,7 +6,7 @@ import ctypes
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from functools import partial
 from typing import TypeVar, Union, overload
@@ -38,9 +38,11 @@ from ._rules import (
     check_rank,
 )
 from ._rules import share as checked_share
+from ._rules import state as whole_state
 from ._transform import Transform
 from ._types import Json
 from ._user import UserDeserializer
+from ._words import put_into_python
 
 #: For ``max_samples`` and ``max_sweeps``: no limit.
 INFINITELY_REPEAT = 2**64 - 1
@@ -372,6 +374,8 @@ class MinibatchSource(OpenReader):
         except lib.ReaderError as error:
             # Without `_causes`, which takes longer where nothing fails.
             set_cause(error, self._bridges)
+            if self._recipe.is_composed:
+                put_into_python(error)
             raise
         if self._has_open_shapes:
             self._describe_streams()
@@ -656,9 +660,9 @@ class MinibatchSource(OpenReader):
                 self._resume(bytes(checkpoint), allow_changed_values)
                 self._is_restored = True
             elif self._in_force is None:
-                self._pending = {str(key): int(value) for key, value in checkpoint.items()}
+                self._pending = whole_state(checkpoint)
             else:
-                self._set_state(checkpoint)
+                self._set_state(whole_state(checkpoint))
                 self._finished = False
 
         with self._exclusive(), self._causes():
@@ -742,3 +746,21 @@ class MinibatchSource(OpenReader):
         for entry, (key, value) in zip(entries, state.items()):
             entry.key, entry.key_length, entry.value = key.encode(), lib.NUL_TERMINATED, value
         _set_state(self._handle, entries, len(entries))
+
+
+#: What a dataset or loader reads: a source, or what makes one.
+Given = Union[MinibatchSource, Callable[[], MinibatchSource]]
+
+
+def is_given(name: str, value: object) -> object:
+    """The rule of what a dataset or loader reads."""
+    if not isinstance(value, MinibatchSource) and not callable(value):
+        raise TypeError(f"{name} has to be a MinibatchSource, or a function that makes one, and {value!r} is neither.")
+    return value
+
+
+def opened(given: Given) -> MinibatchSource:
+    """A source of this process."""
+    if not isinstance(given, MinibatchSource):
+        return given()
+    return given if given.is_of_this_process else given.reopen()

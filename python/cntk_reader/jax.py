@@ -11,7 +11,7 @@ for epoch in range(10):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar, Union, cast, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, cast, overload
 
 import jax
 
@@ -19,14 +19,12 @@ from ._epoch import LoaderState
 from ._explain import explained
 from ._minibatch import Minibatch
 from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, WHOLE, Is, Maybe
-from ._source import MinibatchSource
+from ._source import Given, MinibatchSource, is_given, opened
 from ._types import Json
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCSR
 
-#: What a source is, or what makes one.
-Source = Union[MinibatchSource, Callable[[], MinibatchSource]]
 #: What ``convert`` makes of a minibatch, and the loop gets.
 Item = TypeVar("Item")
 
@@ -37,15 +35,9 @@ def to_arrays(minibatch: Minibatch) -> dict[str, jax.Array | BCSR]:
     return {name: stream.to_jax() for name, stream in minibatch.items()}
 
 
-def _is_source(name: str, value: object) -> object:
-    if not isinstance(value, MinibatchSource) and not callable(value):
-        raise TypeError(f"{name} has to be a MinibatchSource, or a function that makes one, and {value!r} is neither.")
-    return value
-
-
 @explained(
     "Loader(source, minibatch_size=256)",
-    source=_is_source,
+    source=is_given,
     minibatch_size=Maybe(POSITIVE),
     samples=Maybe(POSITIVE),
     convert=FUNCTION,
@@ -66,7 +58,7 @@ class Loader(Generic[Item]):
     @overload
     def __init__(
         self: Loader[dict[str, jax.Array | BCSR]],
-        source: Source,
+        source: Given,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -75,7 +67,7 @@ class Loader(Generic[Item]):
     @overload
     def __init__(
         self,
-        source: Source,
+        source: Given,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -84,7 +76,7 @@ class Loader(Generic[Item]):
 
     def __init__(
         self,
-        source: Source,
+        source: Given,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -104,11 +96,7 @@ class Loader(Generic[Item]):
     def source(self) -> MinibatchSource:
         """The source of this process, opened if need be: for its sizes, streams and progress."""
         if self._source is None or not self._source.is_of_this_process:
-            given = self._given
-            if not isinstance(given, MinibatchSource):
-                self._source = given()
-            else:
-                self._source = given if given.is_of_this_process else given.reopen()
+            self._source = opened(self._given)
             if self._source.workers == 1:
                 self._source.rank, self._source.workers = jax.process_index(), jax.process_count()
         return self._source

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.reduction import ForkingPickler
-from typing import TypeVar, Union, cast, overload
+from typing import TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -29,11 +29,9 @@ from ._library import ReaderError
 from ._minibatch import Minibatch
 from ._process import set_threads
 from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, Is, Maybe, Whole, Within
-from ._source import MinibatchSource
+from ._source import Given, MinibatchSource, is_given, opened
 from ._types import Json
 
-#: What a source is, or what makes one.
-Source = Union[MinibatchSource, Callable[[], MinibatchSource]]
 #: What ``convert`` makes of a minibatch, and the loop gets.
 Item = TypeVar("Item")
 
@@ -47,15 +45,9 @@ def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
     return {name: stream.to_torch() for name, stream in minibatch.items()}
 
 
-def _is_source(name: str, value: object) -> object:
-    if not isinstance(value, MinibatchSource) and not callable(value):
-        raise TypeError(f"{name} has to be a MinibatchSource, or a function that makes one, and {value!r} is neither.")
-    return value
-
-
 @explained(
     "Dataset(source, minibatch_size=256)",
-    source=_is_source,
+    source=is_given,
     minibatch_size=Maybe(POSITIVE),
     samples=Maybe(POSITIVE),
     convert=FUNCTION,
@@ -90,7 +82,7 @@ class Dataset(IterableDataset[Item]):
     @overload
     def __init__(
         self: Dataset[dict[str, torch.Tensor]],
-        source: Source,
+        source: Given,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -101,7 +93,7 @@ class Dataset(IterableDataset[Item]):
     @overload
     def __init__(
         self,
-        source: Source,
+        source: Given,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -112,7 +104,7 @@ class Dataset(IterableDataset[Item]):
 
     def __init__(
         self,
-        source: Source,
+        source: Given,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -169,11 +161,7 @@ class Dataset(IterableDataset[Item]):
         if info is not None and "CNTK_READER_THREADS" not in os.environ:
             # The workers share the processors among each other.
             set_threads(max(1, len(os.sched_getaffinity(0)) // info.num_workers))
-        given = self._given
-        if not isinstance(given, MinibatchSource):
-            source = given()
-        else:
-            source = given if given.is_of_this_process else given.reopen()
+        source = opened(self._given)
         if not source.lockstep and (self._lockstep or (self._lockstep is None and self._find_ranks()[1] > 1)):
             source = _locked(source)
         rank, ranks = (source.rank, source.workers) if source.workers > 1 else self._find_ranks()

@@ -94,14 +94,18 @@ PROGRAMS = {
     "reading a file": ("read_at", "source = in_order(); blocks.set()\nfor _ in source: pass"),
     "closing while a chunk is loaded ahead": (
         "get_chunk",
-        "source = MinibatchSource(Rows(), randomize=False); source.next_minibatch(9); blocks.set()\n"
-        "while not lines: source.next_minibatch(9)\n"
-        "source.close()",
+        (
+            "source = MinibatchSource(Rows(), randomize=False); source.next_minibatch(9); blocks.set()\n"
+            "while not lines: source.next_minibatch(9)\n"
+            "source.close()"
+        ),
     ),
     "a loop whose body waits": (
         "get_chunk",
-        "with MinibatchSource(Rows(), randomize=False) as source:\n"
-        "    source.next_minibatch(9); blocks.set(); ready(); time.sleep(100)",
+        (
+            "with MinibatchSource(Rows(), randomize=False) as source:\n"
+            "    source.next_minibatch(9); blocks.set(); ready(); time.sleep(100)"
+        ),
     ),
     "going to an epoch of data that are not indexed": (
         "read_at",
@@ -109,13 +113,17 @@ PROGRAMS = {
     ),
     "restoring CNTK's state": (
         "read_at",
-        "source = in_order(); source.next_minibatch(); state = source.get_checkpoint_state(); blocks.set()\n"
-        "source.restore_from_checkpoint({key: 50_000_000 for key in state})",
+        (
+            "source = in_order(); source.next_minibatch(); state = source.get_checkpoint_state(); blocks.set()\n"
+            "source.restore_from_checkpoint({key: 50_000_000 for key in state})"
+        ),
     ),
     "loading a state": (
         "read_at",
-        "source = in_order(); source.next_minibatch(3_000_000); state = source.state_dict()\n"
-        "other = in_order(); blocks.set(); other.load_state_dict(state); other.next_minibatch()",
+        (
+            "source = in_order(); source.next_minibatch(3_000_000); state = source.state_dict()\n"
+            "other = in_order(); blocks.set(); other.load_state_dict(state); other.next_minibatch()"
+        ),
     ),
     "an endless loop over files": ("", "source = in_order(); ready()\nfor _ in source: pass"),
     "an endless loop over epochs": (
@@ -124,38 +132,48 @@ PROGRAMS = {
     ),
     "an endless loop over data without sequences": (
         "",
-        "class Nothing(Rows):\n"
-        "    def get_chunk(self, chunk): return {'x': np.ones((0, 3), np.float32)}\n"
-        "source = MinibatchSource(Nothing(), minibatch_size=100); ready()\n"
-        "while True:\n"
-        "    try:\n"
-        "        for _ in source: pass\n"
-        "    except ReaderError: pass",
+        (
+            "class Nothing(Rows):\n"
+            "    def get_chunk(self, chunk): return {'x': np.ones((0, 3), np.float32)}\n"
+            "source = MinibatchSource(Nothing(), minibatch_size=100); ready()\n"
+            "while True:\n"
+            "    try:\n"
+            "        for _ in source: pass\n"
+            "    except ReaderError: pass"
+        ),
     ),
     "a DataLoader without workers": (
         "",
-        "from cntk_reader.torch import Dataset\n"
-        "from torch.utils.data import DataLoader\n"
-        "loader = DataLoader(Dataset(MinibatchSource(Rows(), minibatch_size=100)), batch_size=None); ready()\n"
-        "while True:\n    for _ in loader: pass",
+        (
+            "from cntk_reader.torch import Dataset\n"
+            "from torch.utils.data import DataLoader\n"
+            "loader = DataLoader(Dataset(MinibatchSource(Rows(), minibatch_size=100)), batch_size=None); ready()\n"
+            "while True:\n    for _ in loader: pass"
+        ),
     ),
     "a DataLoader whose source waits": (
         "get_chunk",
-        "from cntk_reader.torch import Dataset\n"
-        "from torch.utils.data import DataLoader\n"
-        "blocks.set()\n"
-        "for _ in DataLoader(Dataset(MinibatchSource(Rows(), minibatch_size=100)), batch_size=None): pass",
+        (
+            "from cntk_reader.torch import Dataset\n"
+            "from torch.utils.data import DataLoader\n"
+            "blocks.set()\n"
+            "for _ in DataLoader(Dataset(MinibatchSource(Rows(), minibatch_size=100)), batch_size=None): pass"
+        ),
     ),
     "conversions": (
         "",
-        "with open('a.mlf', 'w') as file:\n"
-        "    file.write('#!MLF!#\\n' + '\"a\"\\n0 1000000 x 1\\n.\\n')\n"
-        "ready()\nwhile True: mlf_to_text('a.mlf', 'a.ctf', 'labels')",
+        (
+            "with open('a.mlf', 'w') as file:\n"
+            "    file.write('#!MLF!#\\n' + '\"a\"\\n0 1000000 x 1\\n.\\n')\n"
+            "ready()\nwhile True: mlf_to_text('a.mlf', 'a.ctf', 'labels')"
+        ),
     ),
     "a long conversion": (
         "",
-        "with open('large', 'wb') as file:\n    for _ in range(200): file.write(os.urandom(1000) * 1000)\n"
-        "ready(); compress('large', 'large.zst', level=19)",
+        (
+            "with open('large', 'wb') as file:\n    for _ in range(200): file.write(os.urandom(1000) * 1000)\n"
+            "ready(); compress('large', 'large.zst', level=19)"
+        ),
     ),
 }
 

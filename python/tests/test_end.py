@@ -302,6 +302,21 @@ class Callbacks(unittest.TestCase):
                             ).next_minibatch(1)
                         self.assertIn(type(error).__name__, str(caught.exception))
 
+    def test_a_file_system_that_gives_no_bytes(self):
+        class Texts(FailingFile):
+            def read_at(self, offset, count):
+                return self.system.error
+
+        class Files(FailingFiles):
+            def open(self, path):
+                return Texts(self)
+
+        self.addCleanup(unmount, "texts")
+        for given, name in (("|x 1", "str"), (None, "NoneType"), ([1, 2], "list")):
+            mount("texts", Files(given, None))
+            with self.subTest(name), self.assertRaisesRegex(ReaderError, f"read_at gives bytes, and {name} is none"):
+                MinibatchSource(CTFDeserializer("texts://a", StreamDefs(x=StreamDef(shape=1)))).next_minibatch(1)
+
     def test_recursion_without_end(self):
         class Recursive(Fails):
             def get_chunk(self, chunk_id):

@@ -131,6 +131,68 @@ class Explain(unittest.TestCase):
                     self.assertTrue(is_shown or (member == "streams" and "StreamDef(" in text), text)
         self.assertGreater(count, 80)
 
+    def test_a_class_is_no_deserializer(self):
+        message = self.message(lambda: MinibatchSource(CTFDeserializer))
+        self.assertIn("A source reads deserializers, and <class", message)
+
+    def test_shares_of_an_image_are_at_most_all_of_it(self):
+        for option in ("side_ratio", "area_ratio"):
+            for value in (2, 1.5, (0.5, 1.5), -0.1):
+                with self.subTest(option, value=value):
+                    self.assertIn(option, self.message(lambda: Crop("RandomSide", **{option: value}), ValueError))  # noqa: B023
+        self.assertEqual(Crop("RandomSide", aspect_ratio=5.0).aspect_ratio, 5.0)
+
+    def test_an_option_that_is_none_is_named(self):
+        data = CTFDeserializer("a.ctf", StreamDefs(x=StreamDef(shape=3)))
+        message = self.message(lambda: MinibatchSource(data, options={"prefetch": None}))
+        self.assertIn("The option 'prefetch' is None.", message)
+
+    def test_numbers_of_a_state_are_whole_and_not_negative(self):
+        for is_begun in (False, True):
+            with MinibatchSource(from_arrays(x=np.ones((3, 1), np.float32)), minibatch_size=1) as source:
+                if is_begun:
+                    source.next_minibatch()
+                for value, kind in ((1.5, TypeError), ("1", TypeError), (True, TypeError), (-1, ValueError)):
+                    with self.subTest(value, is_begun=is_begun):
+                        state = {**source.get_checkpoint_state(), "minibatchSourcePosition": value}
+                        message = self.message(lambda: source.restore_from_checkpoint(state), kind)  # noqa: B023
+                        self.assertIn("'minibatchSourcePosition' of the state", message)
+                self.assertEqual(source.next_minibatch()["x"].num_samples, 1)
+
+    def test_errors_of_the_library_are_in_the_words_of_python(self):
+        """No line of a configuration that nobody has written, and options as Python has them. In a text they stay as they are."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a.ctf"
+            for text, stream, options, wanted in (
+                ("nonsense\n", StreamDef(shape=3), {}, "makes each line a sequence. (file"),
+                (
+                    "0 |x 7:1\n",
+                    StreamDef(shape=3, is_sparse=True),
+                    {},
+                    "Set 'shape' to one more than the largest index",
+                ),
+                ("0 |x 1 2\n", StreamDef(shape=2, is_sparse=True), {}, "set 'is_sparse=False' if it is plain values"),
+                ("0 |y 1 2\n", StreamDef(shape=2), {}, "as its alias: 'x=StreamDef(\"y\", ...)'"),
+                ("0 |x 1\n0 |x 2\n", StreamDef(shape=1), {"frame_mode": True}, "'frame_mode=True' needs sequences"),
+                ("u |x 1\n", StreamDef(shape=1), {}, "Set 'options={'useNumericSequenceKeys': False}'"),
+            ):
+                with self.subTest(text):
+                    path.write_text(text)
+                    source = CTFDeserializer(path, StreamDefs(x=stream))
+                    message = self.message(
+                        lambda: MinibatchSource(source, **options).next_minibatch(1),  # noqa: B023
+                        cntk_reader.ReaderError,
+                    )
+                    self.assertIn(wanted, message)
+                    self.assertNotIn("of the configuration.", message)
+            path.write_text("0 |x 7:1\n")
+            config = (
+                'deserializers = ([ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader"\n'
+                f'file = "{path}" ; input = [ x = [ dim = 3 ; format = "sparse" ] ] ])'
+            )
+            message = self.message(lambda: MinibatchSource.from_text(config).next_minibatch(1), cntk_reader.ReaderError)
+            self.assertIn("Set 'dim' to one more than the largest index", message)
+
     def test_defaults_are_words(self):
         """No signature that `help` shows has a number like 18446744073709551615."""
         for name in cntk_reader.__all__:

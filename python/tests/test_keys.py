@@ -55,6 +55,11 @@ ORDER = list(range(len(TEXTS)))[::-1]
 
 
 class KeysTest(unittest.TestCase):
+    def test_a_set_has_no_order(self):
+        for keys in ({"a", "b"}, {"a": 1, "b": 2}, (key for key in "ab"), "ab", 7):
+            with self.subTest(type(keys)), self.assertRaisesRegex(TypeError, "Keys are a list, a tuple or an array"):
+                from_arrays(x=np.ones((2, 1), np.float32), keys=keys)
+
     def test_different_texts_are_different_keys(self):
         backwards = [TEXTS[number] for number in ORDER]
         expected = {text: (float(number), float(ORDER.index(number))) for number, text in enumerate(TEXTS)}
