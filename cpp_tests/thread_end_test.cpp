@@ -17,6 +17,14 @@
 #include <utility>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ADDRESS_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ADDRESS_SANITIZER
+#endif
+#endif
+
 namespace cr = cntk::reader;
 
 namespace {
@@ -176,11 +184,18 @@ std::size_t OfFile(const std::string& options) {
 
 class ThreadEnd : public testing::TestWithParam<std::pair<Place, How>> {
  protected:
-  void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
+  void SetUp() override {
+    testing::GTEST_FLAG(death_test_style) = "threadsafe";
+    // Programs whose threads never end leave memory that nobody frees. Read when the program starts.
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+  }
 };
 
 TEST_P(ThreadEnd, IsAnErrorAndTheProgramEnds) {
   const auto [place, how] = GetParam();
+#ifdef HAS_ADDRESS_SANITIZER
+  if (how == How::kAllowedCancel) GTEST_SKIP() << "The sanitizer takes the unwinding for an overflow.";
+#endif
   // Threads of the library are not cancelled unless a callback allows it.
   const char* const said = how == How::kCancel ? "read 1000 samples.*read 1000 samples"
                                                : "error: .*ended inside a callback.*error: ";
