@@ -139,10 +139,12 @@ fn text_with_a_line_for_each_frame_is_taken_apart() {
 
 #[test]
 fn text_with_textual_keys_is_taken_apart() {
-    let corpus = Corpus::new("u");
-    // CNTK counts each line that begins with text as an error.
-    let labels = corpus.text("l.ctf", &lines("u", FRAMES), "maxErrors=100");
-    assert_eq!(read(PLAIN, &[&corpus.features(), &labels]).expect("frames"), EACH);
+    for prefix in ["u", "1089-134686-", "käse."] {
+        let corpus = Corpus::new(prefix);
+        let labels = corpus.text("l.ctf", &lines(prefix, FRAMES), "");
+        assert_eq!(read(PLAIN, &[&corpus.features(), &labels]).expect("frames"), EACH, "{prefix}");
+        assert!(!has_errors(PLAIN, &[&corpus.features(), &labels]), "{prefix}");
+    }
 }
 
 #[test]

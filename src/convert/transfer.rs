@@ -113,8 +113,7 @@ fn reopen(path: &str, format: Format, streams: &[StreamInfo]) -> Result<Data> {
     };
     match format {
         Format::Text => {
-            // CNTK counts an error for each line with a textual id. What is lost by other errors shows in the digest.
-            let file = CtfDeserializer::new(Path::new(&address::exact(path))).max_errors(i32::MAX as u32);
+            let file = CtfDeserializer::new(Path::new(&address::exact(path)));
             let ctf = streams.iter().fold(file, |ctf, stream| match stream.storage {
                 Storage::Dense => ctf.dense(&stream.name, stream.sample_size()),
                 Storage::SparseCsc => ctf.sparse(&stream.name, stream.sample_size()),

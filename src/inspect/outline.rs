@@ -205,23 +205,20 @@ impl TextOutline {
 
     /// Looks at the ids.
     fn see_start(&mut self, text: &[u8]) {
-        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-        self.has_ids = first.is_some_and(|&byte| byte != b'|');
-        self.numeric_keys = !self.has_ids || first.is_some_and(u8::is_ascii_digit);
+        let text = text.trim_ascii_start();
+        self.has_ids = text.first().is_some_and(|&byte| byte != b'|');
+        let id = text.split(|&byte| byte == b'|' || byte.is_ascii_whitespace()).next().unwrap_or_default();
+        self.numeric_keys = id.iter().all(u8::is_ascii_digit);
     }
 
     /// The deserializer that reads these streams.
-    ///
-    /// CNTK 2.7 counts an error for each line that begins with a textual id, so these need a large `maxErrors`.
     pub fn deserializer(&self) -> CtfDeserializer {
-        let ctf = self.with_dims(|stream| stream.dim);
-        if self.numeric_keys { ctf } else { ctf.max_errors(MOST_ERRORS) }
+        self.with_dims(|stream| stream.dim)
     }
 
     /// The deserializer that reads these streams, however large the indices of sparse ones are.
     pub(super) fn deserializer_of_any_dim(&self) -> CtfDeserializer {
-        let any = self.with_any_dim();
-        if self.numeric_keys { any } else { any.max_errors(MOST_ERRORS) }
+        self.with_any_dim()
     }
 
     fn with_any_dim(&self) -> CtfDeserializer {

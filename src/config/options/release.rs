@@ -28,11 +28,12 @@ impl Release {
             refuses_leading_space: is_beta,
             refuses_long_names: is_beta,
             takes_any_blanks: is_beta,
+            refuses_text_ids: true,
         }
     }
 }
 
-/// What an old release does differently from CNTK 2.7 with the same data.
+/// What a release of CNTK does differently from this library with the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quirks {
     /// Where several sequences have one key, the first one of a text file and the last one of a script of features is found. Otherwise, it is
@@ -45,4 +46,6 @@ pub struct Quirks {
     pub refuses_long_names: bool,
     /// Columns of labels are divided by any number of blanks and tabs. Otherwise, by one blank.
     pub takes_any_blanks: bool,
+    /// In a text file, each line that begins with a textual id is an error, and is read all the same. Otherwise it is no error.
+    pub refuses_text_ids: bool,
 }

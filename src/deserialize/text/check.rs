@@ -32,6 +32,11 @@ const MOST_KNOWN: usize = 4096;
 /// What to do about a sequence without a sample of a stream.
 const NEEDS_SAMPLE: &str = "Each stream needs a sample in each sequence.";
 
+/// A legal id that CNTK would not read without further settings.
+const TEXT_ID: &str = "The id of the sequence is text.";
+const TEXT_ID_IN_CNTK: &str =
+    "CNTK 2.7 itself reads such a file only if 'maxErrors' is at least the number of its lines.";
+
 impl TextFile {
     /// Checks a chunk; lists at most `most` findings.
     pub(super) fn check(&self, id: ChunkId, most: usize) -> ChunkCheck {
@@ -241,10 +246,18 @@ impl TextFile {
         notes
     }
 
-    /// The finding that a file has textual ids: a warning if all errors are tolerated.
+    /// The finding that a file has textual ids: a note, unless they are errors and not all errors are tolerated.
     fn text_id(&self, mut finding: Finding) -> Finding {
         let is_tolerated = self.rules.max_errors >= MOST_ERRORS.into();
-        finding.severity = if is_tolerated { Severity::Warning } else { Severity::Error };
+        finding.severity = match (self.rules.refuses_text_ids, is_tolerated) {
+            (false, _) => Severity::Note,
+            (true, true) => Severity::Warning,
+            (true, false) => Severity::Error,
+        };
+        if !self.rules.refuses_text_ids {
+            finding.message = TEXT_ID.to_owned();
+            finding.detail = TEXT_ID_IN_CNTK.to_owned();
+        }
         finding
     }
 

@@ -40,6 +40,7 @@ mod warnings;
 pub use cache::CacheState;
 pub(crate) use cache::is_writer as is_cache_writer;
 pub use kept::{IndexCache, IndexSize};
+pub(super) use start::is_space;
 
 use crate::config::options::{Quirks, TextOptions};
 use crate::corpus::Corpus;

@@ -23,7 +23,7 @@ pub(super) struct Start {
 pub(super) const LINE_UNKNOWN: u64 = u64::MAX;
 
 /// White space between lines and after textual ids.
-pub(super) fn is_space(byte: u8) -> bool {
+pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

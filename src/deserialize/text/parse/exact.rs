@@ -9,7 +9,7 @@ use super::output::Output;
 use super::report::{BadId, Cause, Context, IN_LINE, Report, Stop};
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use crate::compact::Value;
-use crate::deserialize::text::index::SequenceSpan;
+use crate::deserialize::text::index::{SequenceSpan, is_space};
 use crate::log::Level;
 
 /// Reads one sequence from its bytes, `text`, and commits it. `text` is shorter than the span only if the file ends early.
@@ -88,6 +88,24 @@ impl<T: Value> Reader<'_, '_, T> {
         }
     }
 
+    /// Skips the id of a line. CNTK skips digits alone, so textual ids are errors where its rules apply.
+    fn skip_id(&mut self) {
+        let start = self.at;
+        self.skip_digits();
+        if self.rules.refuses_text_ids || self.rules.corpus.is_numeric() {
+            return;
+        }
+        let line = &self.text[start..];
+        let length = line.iter().position(|&byte| byte == b'|' || is_space(byte)).unwrap_or(line.len());
+        // A `|` right after the id belongs to it, so it cannot begin a sample: that is an error, as in CNTK.
+        if length > self.at - start && line.get(length).is_some_and(|&byte| byte != b'|') {
+            if self.report.is_collected() {
+                self.note(Cause::TextId(line[0]));
+            }
+            self.at = start + length;
+        }
+    }
+
     /// Reads all lines; returns the number of good ones.
     fn lines(&mut self) -> Result<usize, Stop> {
         let (mut line, mut good) = (0, 0);
@@ -109,7 +127,7 @@ impl<T: Value> Reader<'_, '_, T> {
 
     /// Reads one line: an id, which is skipped, and samples up to the line break. False if the line has no sample.
     fn line(&mut self) -> Result<bool, Stop> {
-        self.skip_digits();
+        self.skip_id();
         let mut samples = 0;
         while let Some(byte) = self.peek() {
             if byte == b'\n' {
@@ -178,13 +196,13 @@ impl<T: Value> Reader<'_, '_, T> {
             Some(found) => {
                 let line = memchr::memrchr(b'\n', &self.text[..self.at]).map_or(0, |end| end + 1);
                 let before = &self.text[line..self.at];
-                self.note(
-                    match (before.is_empty() && !self.rules.corpus.is_numeric(), BadId::of(before, found)) {
-                        (true, _) => Cause::TextId(found),
-                        (false, Some(why)) => Cause::BadId { found, why },
-                        (false, None) => Cause::NoPrefix(found),
-                    },
-                );
+                let is_text = before.is_empty() && !self.rules.corpus.is_numeric();
+                self.note(match (is_text, BadId::of(before, found)) {
+                    (true, _) if self.rules.refuses_text_ids => Cause::TextId(found),
+                    (true, _) => Cause::BadId { found, why: BadId::Glued },
+                    (false, Some(why)) => Cause::BadId { found, why },
+                    (false, None) => Cause::NoPrefix(found),
+                });
                 return Name::Error;
             }
             None => return Name::Error,

@@ -12,7 +12,7 @@ use super::collect::UnknownNames;
 use super::names::{self, Stream};
 use super::output::{Column, Output};
 use super::report::Report;
-use super::rules::{Rules, ends_name, is_non_printable};
+use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
 use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
@@ -41,8 +41,10 @@ pub struct Fast {
     quiet: bool,
     /// Each sequence causes a message.
     verbose: bool,
-    /// Ids may be text. Lines that begin with one are errors that are counted, and are read all the same.
+    /// Ids may be text.
     has_text_ids: bool,
+    /// Lines that begin with such an id are errors that are counted, and are read all the same.
+    refuses_text_ids: bool,
     processor: Processor,
 }
 
@@ -58,6 +60,7 @@ impl Fast {
             quiet: !rules.log.shows(Level::Warning),
             verbose: rules.log.shows(Level::Info),
             has_text_ids: !rules.corpus.is_numeric(),
+            refuses_text_ids: rules.refuses_text_ids,
             processor: Processor::detect(),
         }
     }
@@ -166,11 +169,16 @@ impl FastSegment<'_> {
     ) -> bool {
         let fast = self.fast;
         let is_whole = (self.lines >= span.samples || fast.quiet) && fast.is_complete(span.samples, output);
-        if !is_whole || self.text_ids > 0 && !report.count_text_ids(self.text_ids) {
+        if !is_whole || self.text_ids > 0 && !self.count_text_ids(report) {
             return false;
         }
         output.commit();
         true
+    }
+
+    /// Counts the lines of the sequence that begin with textual ids. False if one of them needs a message.
+    fn count_text_ids(&self, report: &mut Report<'_>) -> bool {
+        if self.fast.refuses_text_ids { report.count_text_ids(self.text_ids) } else { !report.is_collected() }
     }
 }
 
@@ -249,7 +257,15 @@ fn line<T: Value, S: Simd>(
     }
     if fast.has_text_ids && at == start && begins_text(*text.get(at)?) {
         *text_ids += 1;
-        at = skip(simd, text, at, end)?;
+        let after = skip(simd, text, at, end)?;
+        // Only blanks lie between the id and the first `|`: other things are for `exact`.
+        let id = text.get(at..after)?;
+        let is_space = |byte: &u8| is_value_delimiter(*byte);
+        let length = id.iter().position(is_space)?;
+        if !id.get(length..)?.iter().all(is_space) {
+            return None;
+        }
+        at = after;
     }
     let mut samples = 0;
     loop {

@@ -79,6 +79,8 @@ pub enum BadId {
     Tail,
     /// The line begins with something else than digits.
     NoDigits,
+    /// It is text, and a `|` follows it without a blank.
+    Glued,
     /// The line before it ends in a carriage return alone, which ends no line.
     LoneReturn,
 }
@@ -110,6 +112,7 @@ impl BadId {
             BadId::Mark => "ids behind byte order marks, which do not count",
             BadId::Tail => "ids that end in something else than digits",
             BadId::NoDigits => "lines that begin with neither '|' nor a number",
+            BadId::Glued => "ids without a blank after them",
             BadId::LoneReturn => "lines that end in a carriage return alone",
         }
     }
@@ -131,6 +134,9 @@ impl BadId {
             BadId::NoDigits => {
                 "A line begins with the id of its sequence, digits without a sign, or with '|': this line belongs to the sequence \
                  before it. Labels are samples: '|label 3:1'."
+            }
+            BadId::Glued => {
+                "A textual id ends at the first blank, so the '|' after it belongs to it: write a blank between them."
             }
             BadId::LoneReturn => {
                 "A carriage return alone ends no line, in CNTK, too: what follows it belongs to the same line. Convert the file's \
@@ -404,6 +410,11 @@ impl<'a> Report<'a> {
     pub fn collecting(rules: &'a Rules, most: usize) -> Self {
         let collected = Collected::new(most, rules.streams.len());
         Report { collected: Some(collected), ..Report::silent(rules, u64::MAX) }
+    }
+
+    /// Whether this is a report for a check, which wants to know of each line.
+    pub fn is_collected(&self) -> bool {
+        self.collected.is_some()
     }
 
     /// What was collected. Empty unless the report is one for a check.

@@ -34,6 +34,8 @@ pub struct Rules {
     pub longest_alias: usize,
     /// Whether such a longer name is an error; otherwise its sample is skipped.
     pub refuses_long_names: bool,
+    /// Whether a line that begins with a textual id is an error, which is counted while the line is read all the same.
+    pub refuses_text_ids: bool,
     /// The stream that defines minibatch sizes, if one does: then only its length is compared with the index.
     pub main: Option<usize>,
     /// Whether CNTK's rules apply. Otherwise a sequence may have more lines than samples, and a sequence without data for a
@@ -90,6 +92,7 @@ impl Rules {
             file: options.file.clone(),
             longest_alias: streams.iter().map(|stream| stream.alias.len()).max().unwrap_or(0),
             refuses_long_names: options.quirks.refuses_long_names,
+            refuses_text_ids: options.quirks.refuses_text_ids,
             main: options.streams.iter().position(|stream| stream.defines_mb_size),
             strict: options.strict_sequences,
             max_errors: u64::from(options.max_errors),

@@ -265,6 +265,11 @@ impl Lines {
             0
         };
         let comment_ends = run_ends(!(pipes | feeds), comments << 1 | text_ids);
+        // Between such an id and the `|` lie blanks, at least one, and nothing else.
+        let text_ends = run_ends(!(pipes | feeds), text_ids);
+        let in_text = text_ends.wrapping_sub(text_ids);
+        let after_space = classes.space << 1;
+        let no_id = (in_text & after_space & !classes.space) | (text_ends & pipes & !after_space);
         let outside = !comment_ends.wrapping_sub(comments | text_ids);
         while feeds.count_ones() as usize * template.entries > LANES {
             feeds &= u64::MAX >> 1 >> feeds.leading_zeros();
@@ -301,7 +306,8 @@ impl Lines {
         let gaps = (id_ends | ends) & !breaks;
         let after_gaps = if LOOSE { run_ends(space, gaps) } else { gaps << 1 };
         let next = after_gaps & !breaks;
-        let wrong = (index_ends ^ colons)
+        let wrong = (no_id & known)
+            | (index_ends ^ colons)
             | (values ^ (colons << 1))
             | (breaks & !(if LOOSE { ends | after_gaps } else { ends }))
             | (gaps & !space)

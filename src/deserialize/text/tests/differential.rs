@@ -169,11 +169,12 @@ proptest! {
         length in 1usize..4,
         max_errors in 0u64..40,
         trace_level in 0u32..3,
+        refuses_text_ids: bool,
     ) {
         let lines: Vec<String> = lines.into_iter().map(|(id, line)| id + line).collect();
         let mut rules = rules("s:10s y:2", max_errors);
         rules.corpus = Arc::new(Corpus::Hashed);
-        rules.log.trace_level = trace_level;
+        (rules.refuses_text_ids, rules.log.trace_level) = (refuses_text_ids, trace_level);
         crate::log::set_sink(Some(Arc::new(|_, _| ())));
         let (mut spans, mut offset) = (Vec::new(), 0);
         for lines in lines.chunks(length) {
@@ -197,6 +198,7 @@ proptest! {
             0..3
         ),
         strict: bool,
+        refuses_text_ids: bool,
         trace_level in 0u32..2,
         max_errors in 0u64..80,
     ) {
@@ -211,6 +213,7 @@ proptest! {
             let mut rules = rules(streams, max_errors);
             rules.corpus = Arc::new(Corpus::Hashed);
             (rules.strict, rules.log.trace_level) = (strict, trace_level);
+            rules.refuses_text_ids = refuses_text_ids;
             alike_by::<f32>(&rules, &text);
         }
     }

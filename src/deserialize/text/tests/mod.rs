@@ -43,6 +43,7 @@ pub fn rules(streams: &str, max_errors: u64) -> Rules {
         file: "test.ctf".to_owned(),
         longest_alias: streams.iter().map(|stream| stream.alias.len()).max().unwrap_or(0),
         refuses_long_names: false,
+        refuses_text_ids: true,
         streams,
         main,
         strict: true,

@@ -1,7 +1,10 @@
 //! What CNTK 2.7 was seen to do: inputs, the fewest tolerated errors that read them, and the data.
 
-use super::{Way, parse, rules, shown, spans};
+use super::{Way, parse, parse_spans, rules, shown, spans};
+use crate::corpus::Corpus;
+use crate::deserialize::text::index::SequenceSpan;
 use crate::deserialize::text::parse::rules::Rules;
+use std::sync::Arc;
 
 /// No number of tolerated errors helps.
 const NEVER: u64 = u64::MAX;
@@ -217,4 +220,28 @@ fn in_a_betas_place_long_names_are_errors() {
     assert_eq!(read(b"|x 1 |zzz 5 |yy 2\n|x 3 |yy 4\n", 0), None);
     assert_eq!(read(b"|x 1 |yyy 5 |yy 2 |xxxx\n|x 3 |yy 4\n", 2), all(2));
     assert_eq!(read(b"|x 1 |# zzz |yy 2\n|x 3 |yy 4\n", 0), all(0));
+}
+
+#[test]
+fn textual_ids_are_errors_in_cntks_place_alone() {
+    let read = |refuses_text_ids, text: &[u8]| {
+        let mut rules = Rules { refuses_text_ids, ..rules("x:1 y:1", 100) };
+        rules.corpus = Arc::new(Corpus::Hashed);
+        let span = SequenceSpan { key: 0, samples: 2, offset: 0, size: text.len() as u32 };
+        let fast = parse_spans::<f64>(&rules, &[span], text, Way::Fast);
+        assert_eq!(fast, parse_spans::<f64>(&rules, &[span], text, Way::Exact));
+        fast.ok().map(|(_, errors)| errors)
+    };
+    for (text, in_place, native) in [
+        ("u1 |x 1 |y 2\nu1 |x 3 |y 4\n", 2, 0),
+        ("1089-134686-0000 |x 1 |y 2\n1089-134686-0000\t|x 3 |y 4\n", 2, 0),
+        ("12.wav |x 1 |y 2\n012 |x 3 |y 4\n", 1, 0),
+        ("k\u{e4}se |x 1 |y 2\n\u{e4}h |x 3 |y 4\n", 2, 0),
+        // Between the id and the first sample there may be blanks only, and at least one.
+        ("u1 7 |x 1 |y 2\nu1 |x 3 |y 4\n", 2, 1),
+        ("u1|x 1 |y 2\nu1 |x 3 |y 4\n", 2, 1),
+    ] {
+        assert_eq!(read(true, text.as_bytes()), Some(in_place), "{text}");
+        assert_eq!(read(false, text.as_bytes()), Some(native), "{text}");
+    }
 }
