@@ -205,10 +205,9 @@ impl TextOutline {
 
     /// Looks at the ids.
     fn see_start(&mut self, text: &[u8]) {
-        let text = text.trim_ascii_start();
-        self.has_ids = text.first().is_some_and(|&byte| byte != b'|');
-        let id = text.split(|&byte| byte == b'|' || byte.is_ascii_whitespace()).next().unwrap_or_default();
-        self.numeric_keys = id.iter().all(u8::is_ascii_digit);
+        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+        self.has_ids = first.is_some_and(|&byte| byte != b'|');
+        self.numeric_keys = !self.has_ids || first.is_some_and(u8::is_ascii_digit);
     }
 
     /// The deserializer that reads these streams.

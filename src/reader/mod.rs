@@ -486,9 +486,8 @@ impl Reader {
     }
 
     /// Restores what [`Reader::checkpoint`] gave. Also starts the epoch that it was taken in, so a new reader can
-    /// continue at once. A reader that has started an epoch keeps its number of workers and its rank, as
-    /// [`Reader::configure`] would set them after this call. Refuses a checkpoint of other data or another
-    /// configuration, saying what differs, and one that these workers cannot continue; the reader is then as before.
+    /// continue at once, as the worker that took it: other workers call [`Reader::configure`] afterwards. Refuses a
+    /// checkpoint of other data or another configuration, saying what differs; the reader is then as before.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.restore_if(checkpoint, Values::Same)
     }
@@ -502,7 +501,6 @@ impl Reader {
     fn restore_if(&mut self, checkpoint: &[u8], values: Values) -> Result<()> {
         let Checkpoint { epoch, read, progress } =
             self.run(|reader| checkpoint::decode(checkpoint, &reader.facts, values))?;
-        let before = (self.start, self.delivered.clone(), self.epoch, self.bound);
         let restored = self.change(|pipeline| {
             let start = pipeline.restore(&epoch, &read, &progress)?;
             pipeline.forget_errors();
@@ -516,16 +514,7 @@ impl Reader {
         self.epoch = Some((epoch, read));
         self.bound = (!self.fits_any_workers(&read)).then_some((read.workers, read.rank));
         self.move_barren(BarrenSweep::begin);
-        let Some((_, own)) = before.2.filter(|(_, own)| (own.workers, own.rank) != (read.workers, read.rank))
-        else {
-            return Ok(());
-        };
-        let config = ReadConfig { workers: own.workers, rank: own.rank, ..read };
-        self.configure(&config).inspect_err(|_| {
-            // As above.
-            (self.start, self.delivered, self.epoch, self.bound) = before;
-            self.unsettled = Unsettled::Epoch;
-        })
+        Ok(())
     }
 
     /// Refuses sizes of truncated minibatches where none are packed. CNTK ignores them.

@@ -227,7 +227,7 @@ fn packing() {
     let section = root(&format!("truncationLength=4\ndeserializers=({element})")).unwrap();
     let settings = from_reader_section(&section, ReaderType::Composite, false).unwrap();
     assert_eq!(settings.packing, Packing::Sequence);
-    assert_eq!(text(&settings).quirks, Quirks::default());
+    assert_eq!(text(&settings).quirks, Release::Current.quirks());
     let beta = Config::from_reader_section(&section, ReaderType::Composite, Release::Beta);
     let beta = beta.settings(Others::default()).unwrap();
     assert_eq!((beta.pace(), text(&beta).quirks), (Pace::Beta, Release::Beta.quirks()));

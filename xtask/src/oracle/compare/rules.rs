@@ -305,11 +305,6 @@ pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
             let config = case.config.replacen(UNKNOWN, "", 1);
             (config != case.config).then(|| Case { config, ..case.clone() })
         }
-        // CNTK adds equal indices up, too, where sequences stay whole.
-        "equal indices" => {
-            let config = case.config.replacen("truncated = true", "truncated = false", 1);
-            Some(Case { config, ..case.clone() })
-        }
         _ => old::alone(rule, case, line),
     }
 }
