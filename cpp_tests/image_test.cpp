@@ -74,7 +74,7 @@ TEST(ImageConfiguration, SectionsOfDeserializers) {
   EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws("Y").Text(), cr::Error);
 }
 
-// What its images show.
+// Records the draw of each image.
 class Watch : public cr::Transform {
  public:
   void ApplyDrawn(const cr::ConstImage& image, const cr::MutableImage& result, std::uint64_t,

@@ -26,7 +26,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the child does, in its environment.
+/// The environment variable that names the task of a child.
 const CASE: &str = "CNTK_READER_TEST_CASE";
 
 /// From this chunk on the callback does what the case says.

@@ -303,8 +303,7 @@ impl BareFile {
         };
         match &self.source {
             Source::Text(outline) => {
-                let ctf =
-                    if is_looked_at { outline.deserializer_of_any_dim() } else { outline.deserializer() };
+                let ctf = if is_looked_at { outline.with_any_dim() } else { outline.deserializer() };
                 take(&ctf, ctf.section())
             }
             Source::Binary => {

@@ -216,11 +216,7 @@ impl TextOutline {
     }
 
     /// The deserializer that reads these streams, however large the indices of sparse ones are.
-    pub(super) fn deserializer_of_any_dim(&self) -> CtfDeserializer {
-        self.with_any_dim()
-    }
-
-    fn with_any_dim(&self) -> CtfDeserializer {
+    pub(super) fn with_any_dim(&self) -> CtfDeserializer {
         self.with_dims(|stream| if stream.storage == Storage::Dense { stream.dim } else { ANY_DIM })
     }
 

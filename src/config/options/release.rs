@@ -33,7 +33,7 @@ impl Release {
     }
 }
 
-/// What a release of CNTK does differently from this library with the same data.
+/// Ways in which a release of CNTK differs from this library with the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quirks {
     /// Where several sequences have one key, the first one of a text file and the last one of a script of features is found. Otherwise, it is

@@ -292,7 +292,8 @@ pub(super) const RULES: [Rule; 27] = [
     },
 ];
 
-/// What has to be equal for a difference to be excused: another case, that runs from a fresh start. `None` if nothing is left to compare.
+/// A further case, run from a fresh start, that has to be equal for a difference to be excused. `None` if nothing is
+/// left to compare.
 pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
     match rule.name {
         "crash" => after_a_crash(case, line),
