@@ -2532,10 +2532,12 @@ cntk_reader_status cntk_reader_checkpoint_save(const cntk_reader *reader,
                                                cntk_reader_error **error);
 
 /**
- * Restores a checkpoint, given as its `size` bytes: the next minibatch is the one that followed it. Also starts the epoch
- * that it was taken in, so that a new reader can continue at once. The reader becomes the
- * worker that saved it, whatever epoch was started before; cntk_reader_configuration_set changes that. A checkpoint of other
- * data or of another configuration is refused with an error that says what differs; the reader is then as before.
+ * Restores a checkpoint, given as its `size` bytes: the next minibatch is the one that followed it.
+ * Also starts the epoch that it was taken in, so that a new reader can continue at once, as the
+ * worker that saved it. A reader whose number of workers and rank were set, by
+ * cntk_reader_epoch_start or cntk_reader_configuration_set, keeps them. A checkpoint of other data,
+ * of another configuration, or one that these workers cannot continue exactly is refused with an
+ * error that says what differs; the reader is then as before.
  */
 cntk_reader_status cntk_reader_checkpoint_restore(cntk_reader *reader,
                                                   const uint8_t *bytes,
@@ -2566,7 +2568,7 @@ cntk_reader_status cntk_reader_state_get(const cntk_reader *reader,
 /**
  * Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
  * Entries that are not known are ignored; a missing one is an error. A state does not say how many workers saved it: with
- * `localTimeline = true` other workers lose and repeat sequences, as in CNTK 2.7.
+ * `localTimeline = true` other workers lose and repeat sequences, as in CNTK 2.7. cntk_reader_checkpoint_restore compares them.
  */
 cntk_reader_status cntk_reader_state_set(cntk_reader *reader,
                                          const cntk_reader_state_entry *entries,

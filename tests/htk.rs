@@ -23,7 +23,7 @@ fn python() {
 /// Runs of CNTK's native interface, with old-style sections too.
 #[test]
 fn native() {
-    group("native", 2);
+    group("native", 4);
 }
 
 /// Paths of some cases are relative to the data, and the current directory belongs to the whole process.

@@ -225,6 +225,61 @@ fn other_workers_go_on_only_where_that_is_exact() {
     go_on("lockstep=true", 2, 1).expect("in lockstep");
 }
 
+/// A program of four workers starts its epoch, and then finds a checkpoint of two.
+#[test]
+fn a_started_epoch_keeps_its_workers_when_a_checkpoint_is_restored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = uneven(folder.path());
+    let started = |settings: &str, worker: (u64, u64)| {
+        let mut reader = open(&ctf(&file, 1, settings, "chunkSizeInBytes=8"));
+        let read = ReadConfig::new(4).worker(worker.0, worker.1);
+        reader.start_epoch(&epoch(Some(1), read)).expect("an epoch");
+        reader
+    };
+    // The sequences, by their numbers, that are left of the epoch.
+    let left = |reader: &mut Reader| {
+        let mut keys = Vec::new();
+        while let Ok(minibatch) = reader.read() {
+            keys.extend(minibatch.keys.iter().map(|&key| reader.corpus().text_of(key)));
+            if minibatch.end_of_epoch {
+                break;
+            }
+        }
+        keys
+    };
+    let checkpoint = |settings: &str| {
+        let mut reader = started(settings, (0, 2));
+        reader.read().expect("a minibatch");
+        reader.checkpoint().expect("a checkpoint")
+    };
+    // In lockstep the four go on together, and each sequence is read once.
+    let checkpoint_of_two = checkpoint("lockstep=true");
+    let mut before: Vec<String> = (0..2)
+        .flat_map(|rank| {
+            let mut reader = started("lockstep=true", (rank, 2));
+            let minibatch = reader.read().expect("a minibatch");
+            minibatch.keys.iter().map(|&key| reader.corpus().text_of(key)).collect::<Vec<_>>()
+        })
+        .collect();
+    for rank in 0..4 {
+        let mut reader = started("lockstep=true", (rank, 4));
+        reader.restore(&checkpoint_of_two).expect("it fits");
+        let config = reader.config().expect("an epoch");
+        assert_eq!((config.rank, config.workers), (rank, 4));
+        before.extend(left(&mut reader));
+    }
+    let mut numbers: Vec<u32> = before.iter().map(|key| key.parse().expect("a number")).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..12).collect::<Vec<_>>());
+    // Elsewhere that is refused, and the reader stays where it was.
+    let mut reader = started("", (1, 4));
+    let expected = left(&mut started("", (1, 4)));
+    let error = reader.restore(&checkpoint("")).expect_err("other workers");
+    assert!(error.message().contains("worker 0 of 2 in the middle of an epoch"), "{error}");
+    assert_eq!(reader.config().expect("an epoch").workers, 4);
+    assert_eq!(left(&mut reader), expected);
+}
+
 /// A file of each format whose values can be changed without changing its shape: the configuration, and its files.
 fn formats(folder: &Path) -> Vec<(&'static str, String, Vec<std::path::PathBuf>)> {
     let numbers = |name: &str, from: usize| {

@@ -364,8 +364,9 @@ class Reader {
     return state;
   }
 
-  /// Restores CNTK's checkpoint state, after StartEpoch. A state does not say how many workers saved it:
-  /// with localTimeline = true other workers lose and repeat sequences, as in CNTK 2.7.
+  /// Restores CNTK's checkpoint state, after StartEpoch. A state does not say how many workers saved it: with
+  /// localTimeline = true other workers lose and repeat sequences, as in CNTK 2.7. RestoreCheckpoint compares
+  /// them.
   void SetState(const State& state) {
     std::vector<cntk_reader_state_entry> entries;
     for (const auto& [key, value] : state) {
@@ -382,9 +383,10 @@ class Reader {
     return Checkpoint(buffer);
   }
 
-  /// Continues where a checkpoint was saved, in the epoch of that time, as the worker that has saved it,
-  /// whatever epoch was started before. In lockstep the other workers set their own rank then
-  /// (SetConfiguration).
+  /// Continues where a checkpoint was saved, in the epoch of that time. A new reader becomes the worker
+  /// that saved it; SetConfiguration may change that. A reader whose number of workers and rank were
+  /// set, by StartEpoch or SetConfiguration, keeps them, and refuses a checkpoint that these workers
+  /// cannot continue exactly.
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
     detail::Call(cntk_reader_checkpoint_restore, handle_.get(), static_cast<const std::uint8_t*>(bytes),
                  size);

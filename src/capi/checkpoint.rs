@@ -23,10 +23,12 @@ pub extern "C" fn cntk_reader_checkpoint_save(
     })
 }
 
-/// Restores a checkpoint, given as its `size` bytes: the next minibatch is the one that followed it. Also starts the epoch
-/// that it was taken in, so that a new reader can continue at once. The reader becomes the
-/// worker that saved it, whatever epoch was started before; cntk_reader_configuration_set changes that. A checkpoint of other
-/// data or of another configuration is refused with an error that says what differs; the reader is then as before.
+/// Restores a checkpoint, given as its `size` bytes: the next minibatch is the one that followed it.
+/// Also starts the epoch that it was taken in, so that a new reader can continue at once, as the
+/// worker that saved it. A reader whose number of workers and rank were set, by
+/// cntk_reader_epoch_start or cntk_reader_configuration_set, keeps them. A checkpoint of other data,
+/// of another configuration, or one that these workers cannot continue exactly is refused with an
+/// error that says what differs; the reader is then as before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
     reader: *mut cntk_reader,

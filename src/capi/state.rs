@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cntk_reader_state_get(
 
 /// Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
 /// Entries that are not known are ignored; a missing one is an error. A state does not say how many workers saved it: with
-/// `localTimeline = true` other workers lose and repeat sequences, as in CNTK 2.7.
+/// `localTimeline = true` other workers lose and repeat sequences, as in CNTK 2.7. cntk_reader_checkpoint_restore compares them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_state_set(
     reader: *mut cntk_reader,

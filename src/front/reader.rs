@@ -100,8 +100,11 @@ impl Reader {
         self.engine.checkpoint()
     }
 
-    /// Continues where [`Reader::checkpoint`] was called, in the epoch of that time. A checkpoint of other data or of
-    /// another configuration is refused with an error that says what differs; the reader then stays as it was.
+    /// Continues where [`Reader::checkpoint`] was called, in the epoch of that time. A new reader
+    /// becomes the worker that took the checkpoint; one that has started an epoch stays the worker
+    /// that it is. A checkpoint of other data, of another configuration, or one that this worker
+    /// cannot continue exactly is refused with an error that says what differs; the reader then stays
+    /// as it was.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.engine.restore(checkpoint)
     }

@@ -83,6 +83,8 @@ pub struct Reader {
     /// The place among the workers that a restored checkpoint has, if no other one continues
     /// exactly from there; until something is read.
     bound: Option<(u64, u64)>,
+    /// The number of workers and the rank that the caller gave; a restored checkpoint does not change them.
+    worker: Option<(u64, u64)>,
     /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
     takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
@@ -197,6 +199,7 @@ impl Reader {
             warned_workers: None,
             is_truncated: matches!(options.packing, Packing::Truncated { .. }),
             bound: None,
+            worker: None,
             takes_truncation: options.in_place_of.is_some()
                 || matches!(options.packing, Packing::Truncated { .. })
                 || has_images_alone(options),
@@ -244,6 +247,7 @@ impl Reader {
         self.epoch = Some((epoch, epoch.read));
         self.delivered = progress;
         self.bound = None;
+        self.worker = Some((epoch.read.workers, epoch.read.rank));
         self.move_barren(BarrenSweep::go_on);
         self.warn_of_idle_workers(epoch.read.workers);
         Ok(())
@@ -261,6 +265,7 @@ impl Reader {
             pipeline.progress(Progress::default())
         })?;
         self.epoch = Some((epoch, *config));
+        self.worker = Some((config.workers, config.rank));
         self.delivered = progress;
         self.warn_of_idle_workers(config.workers);
         Ok(())
@@ -486,8 +491,9 @@ impl Reader {
     }
 
     /// Restores what [`Reader::checkpoint`] gave. Also starts the epoch that it was taken in, so a new reader can
-    /// continue at once, as the worker that took it: other workers call [`Reader::configure`] afterwards. Refuses a
-    /// checkpoint of other data or another configuration, saying what differs; the reader is then as before.
+    /// continue at once, as the worker that took it. A reader whose worker was set, by [`Reader::start_epoch`] or
+    /// [`Reader::configure`], stays that worker. Refuses a checkpoint of other data or another
+    /// configuration, saying what differs, and one that these workers cannot continue; the reader is then as before.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.restore_if(checkpoint, Values::Same)
     }
@@ -501,6 +507,7 @@ impl Reader {
     fn restore_if(&mut self, checkpoint: &[u8], values: Values) -> Result<()> {
         let Checkpoint { epoch, read, progress } =
             self.run(|reader| checkpoint::decode(checkpoint, &reader.facts, values))?;
+        let before = (self.start, self.delivered.clone(), self.epoch, self.bound);
         let restored = self.change(|pipeline| {
             let start = pipeline.restore(&epoch, &read, &progress)?;
             pipeline.forget_errors();
@@ -513,6 +520,13 @@ impl Reader {
         (self.start, self.delivered) = restored?;
         self.epoch = Some((epoch, read));
         self.bound = (!self.fits_any_workers(&read)).then_some((read.workers, read.rank));
+        if let Some((workers, rank)) = self.worker.filter(|worker| *worker != (read.workers, read.rank)) {
+            self.configure(&ReadConfig { workers, rank, ..read }).inspect_err(|_| {
+                // As above.
+                (self.start, self.delivered, self.epoch, self.bound) = before;
+                self.unsettled = Unsettled::Epoch;
+            })?;
+        }
         self.move_barren(BarrenSweep::begin);
         Ok(())
     }
