@@ -189,6 +189,23 @@ fn ids_that_do_not_count_are_named_with_the_remedy() {
 }
 
 #[test]
+fn ids_that_begin_with_digits_may_be_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.ctf"), "19-198-0 |x 1\n19-198-0 |x 2\n19-227-0 |x 3\n")
+        .expect("writing");
+    let (code, said, errors) = run(folder.path(), &["validate", "a.ctf"]);
+    assert_eq!(code, 0, "{said}{errors}");
+    let (_, said, _) = run(folder.path(), &["head", "a.ctf"]);
+    assert!(said.contains("\"key\":\"19-198-0\",\"streams\":{\"x\":[[1.0],[2.0]]}"), "{said}");
+    assert!(said.contains("\"key\":\"19-227-0\""), "{said}");
+    let (_, said, _) = run(folder.path(), &["info", "--config", "a.ctf"]);
+    assert!(said.contains("useNumericSequenceKeys = false"), "{said}");
+    // As numbers they are one sequence, and the message says how to have two.
+    let (code, said) = with_streams("19-198-0 |x 1\n", "x = [ dim = 1 ; format = \"dense\" ]", "");
+    assert!(code == 1 && said.contains("'useNumericSequenceKeys = false'"), "{said}");
+}
+
+#[test]
 fn sequences_are_not_merged_silently_where_errors_are_tolerated() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.ctf");

@@ -205,9 +205,12 @@ impl TextOutline {
 
     /// Looks at the ids.
     fn see_start(&mut self, text: &[u8]) {
-        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-        self.has_ids = first.is_some_and(|&byte| byte != b'|');
-        self.numeric_keys = !self.has_ids || first.is_some_and(u8::is_ascii_digit);
+        let text = text.trim_ascii_start();
+        let word = text.split(|byte| byte.is_ascii_whitespace() || *byte == b'|').next().unwrap_or_default();
+        self.has_ids = !word.is_empty();
+        // "1089-134686-0000" is text; "0.0" and "1:" are numbers with a mistake.
+        let is_text = |&byte: &u8| byte.is_ascii_alphabetic() || b"-_/".contains(&byte);
+        self.numeric_keys = !self.has_ids || (word[0].is_ascii_digit() && !word.iter().any(is_text));
     }
 
     /// The deserializer that reads these streams.
