@@ -10,8 +10,7 @@ use super::fingerprint::{SEED, mix};
 use crate::file::DataFile;
 use crate::file::xxh64::Xxh64;
 use crate::memory::room;
-use crate::{Error, ErrorKind, Result};
-use std::io;
+use crate::{ErrorKind, Result};
 use std::ops::Range;
 
 /// Bytes that are read as a whole.
@@ -68,9 +67,10 @@ impl Sampler {
         for pick in 0..picked {
             match sample(self, spread(pick as u64, picked as u64, count as u64) as usize) {
                 Ok(()) => {}
+                // It must not change what is compared.
+                Err(error) if error.may_pass() || error.kind() == ErrorKind::Cancelled => return Err(error),
                 // A part that stays unreadable is an error of the minibatch that needs it.
-                Err(error) if is_lasting(&error) => self.bytes(b""),
-                Err(error) => return Err(error),
+                Err(_) => self.bytes(b""),
             }
         }
         self.share = share;
@@ -109,20 +109,6 @@ impl Sampler {
         }
         self.buffer = buffer;
         read.map(drop)
-    }
-}
-
-/// Whether reading fails again for as long as the data stay what they are. What may pass must not
-/// change what is compared.
-fn is_lasting(error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::Cancelled | ErrorKind::Memory => false,
-        ErrorKind::Io => error.location().file.as_ref().is_some_and(|file| {
-            let is_local = !file.contains("://");
-            let missing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
-            is_local && std::fs::metadata(file).is_err_and(|cause| missing(&cause))
-        }),
-        _ => true,
     }
 }
 
