@@ -11,6 +11,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from . import _library as lib
+from ._interrupt import interrupted
 
 if TYPE_CHECKING:
     from ._opened import OpenReader
@@ -29,7 +30,7 @@ def _at_exit() -> None:
     # Callbacks that are running come to their end, because this does not hold the interpreter's lock.
     lib.end_callbacks()
     for source in list(_open):
-        if not source._was_interrupted.is_set() and source._lock.acquire(blocking=False):
+        if not interrupted.is_set() and source._lock.acquire(blocking=False):
             source._finalizer()
         else:
             # A daemon thread or users' code is inside. The memory goes with the process.

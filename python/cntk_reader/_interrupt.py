@@ -20,6 +20,9 @@ Result = TypeVar("Result")
 _create = lib.checked("canceller_create", quick=True)
 _cancel = lib.checked("canceller_cancel")
 
+#: Ctrl-C has ended a call of some source, and no call that may last has succeeded since.
+interrupted = threading.Event()
+
 #: Seconds between two attempts to end a call that is about to begin.
 _ATTEMPTS = 0.001
 #: Attempts to end a call that may be waiting outside of the reader: for a pipe without a writer, or in users' code.

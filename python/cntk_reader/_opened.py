@@ -18,7 +18,7 @@ from ._callbacks import inside_callback
 from ._end import free_at_end
 from ._explain import explained
 from ._figures import Member, Memory, Progress, Sizes, known
-from ._interrupt import Call, Canceller, is_interruptible
+from ._interrupt import Call, Canceller, interrupted, is_interruptible
 from ._minibatch import StreamInformation
 from ._recipe import Causes, Recipe
 from ._rules import TEXT, Whole
@@ -36,18 +36,19 @@ Self = TypeVar("Self", bound="OpenReader")
 Result = TypeVar("Result")
 
 
-def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge], was_interrupted: threading.Event) -> None:
+def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
     """Destroys a reader. Its users' deserializers are kept alive until that is done."""
 
     def work() -> None:
         lib.destroy(handle)
         bridges.clear()
 
-    if inside_callback() or was_interrupted.is_set():
-        # The collector ran here, on a thread that the destruction waits for; or users' code may never come back, and Ctrl-C is
-        # about to end the program. A thread cannot be started any more when the interpreter ends: then nothing is freed.
+    if inside_callback() or interrupted.is_set():
+        # The collector ran here, on a thread that the destruction waits for; or Ctrl-C is about to end the program, and users'
+        # code that loads ahead for this or another source may never come back. A thread cannot be started any more when the
+        # interpreter ends: then nothing is freed.
         with contextlib.suppress(RuntimeError):
-            threading.Thread(target=work, daemon=was_interrupted.is_set()).start()
+            threading.Thread(target=work, daemon=interrupted.is_set()).start()
     else:
         work()
 
@@ -83,9 +84,7 @@ class OpenReader:
         self._handle, self._bridges = recipe.open(self._canceller)
         self._process = os.getpid()
         self._lock = threading.Lock()
-        #: Ctrl-C has ended a call, and no other one has succeeded since.
-        self._was_interrupted = threading.Event()
-        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges), self._was_interrupted)
+        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges))
         # Other threads may be inside when the interpreter ends.
         self._finalizer.atexit = False
         free_at_end(self)
@@ -209,7 +208,7 @@ class OpenReader:
     def _end_interrupted(self, call: Call[Result], discard: Callable[[Result], None]) -> bool:
         """Ends a call after Ctrl-C: see :meth:`Call.end`. If users' code in it does not come back, the source is closed, and its memory
         stays."""
-        self._was_interrupted.set()
+        interrupted.set()
         has_result = call.end(discard, is_patient=not self._recipe.runs_python)
         if not call.is_over and self.is_of_this_process:
             self._finalizer.detach()
@@ -241,5 +240,5 @@ class OpenReader:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is not None and issubclass(error, KeyboardInterrupt):
-            self._was_interrupted.set()
+            interrupted.set()
         self.close()

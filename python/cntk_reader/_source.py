@@ -15,7 +15,7 @@ from . import _library as lib
 from ._configuration import CBFDeserializer, Value
 from ._epoch import Epoch, Share, SourceState, Span
 from ._explain import declares, explained, whole
-from ._interrupt import Call, is_interruptible
+from ._interrupt import Call, interrupted, is_interruptible
 from ._minibatch import Minibatch, StreamInformation, StreamMinibatch
 from ._opened import OpenReader
 from ._recipe import AnyDeserializer, Recipe, compose, set_cause
@@ -409,7 +409,7 @@ class MinibatchSource(OpenReader):
             try:
                 call.start()
                 handle = call.result()
-                self._was_interrupted.clear()
+                interrupted.clear()
             except KeyboardInterrupt:
                 # It may have come when the minibatch was there.
                 if self._end_interrupted(call, lib.minibatch_release):

@@ -100,6 +100,19 @@ PROGRAMS = {
             "source.close()"
         ),
     ),
+    "reading while another source loads ahead": (
+        "get_chunk",
+        (
+            "waits = threading.Event()\n"
+            "class Ahead(Rows):\n"
+            "    def get_chunk(self, chunk):\n"
+            "        if blocks.is_set(): waits.set(); go_on.wait(100)\n"
+            "        return {'x': np.ones((100, 3), np.float32)}\n"
+            "other = MinibatchSource(Ahead(), randomize=False); other.next_minibatch(9); blocks.set()\n"
+            "while not waits.is_set(): other.next_minibatch(9)\n"
+            "MinibatchSource(Rows()).next_minibatch(9)"
+        ),
+    ),
     "a loop whose body waits": (
         "get_chunk",
         (
