@@ -7,12 +7,15 @@ mod check;
 mod common;
 #[path = "golden/driver.rs"]
 mod driver;
+#[path = "golden/unpack.rs"]
+mod unpack;
 
 use check::{join, list_of, run_steps, start, text_of};
 use driver::{Columns, Driver};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
+use unpack::unpack;
 
 #[test]
 fn bad() {
@@ -173,23 +176,7 @@ fn run_mixed(case: &Value) -> Result<(), String> {
 /// Unpacks a case and runs its steps. Returns a description of the first difference.
 fn run(case: &Value) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let place = folder.path().to_str().expect("a UTF-8 path");
-    for file in list_of(&case["files"]) {
-        let name = text_of(&file["name"]);
-        let content = match &file["hex"] {
-            Value::String(hex) => unhex(hex),
-            // Lists of files contain paths.
-            _ if name.ends_with(".scp") => join(&file["lines"]).replace("@DIR@", place).into_bytes(),
-            _ => join(&file["lines"]).into_bytes(),
-        };
-        std::fs::write(folder.path().join(name), content).expect("writing the data of a case");
-    }
-    run_steps(case, &join(&case["config"]).replace("@DIR@", place))
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;
-    text.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+    run_steps(case, &unpack(case, folder.path()))
 }
 
 /// The bits of `x` are recorded from CNTK 2.7. The numbers of `s` are read by the same parser.
