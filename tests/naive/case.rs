@@ -504,15 +504,26 @@ pub fn check(case: &Case, folder: &Path, alive: &dyn Fn()) {
                 both.model.set_state(position);
             }
             Step::Checkpoint => {
-                saved = Some((both.engine.checkpoint().expect("a checkpoint"), both.model.clone()));
+                let read = both.engine.config().expect("an epoch");
+                saved = Some((both.engine.checkpoint().expect("a checkpoint"), both.model.clone(), read));
             }
             Step::Restore { fresh } => {
-                let Some((checkpoint, model)) = &saved else { continue };
+                let Some((checkpoint, model, saved_by)) = &saved else { continue };
                 if fresh {
                     both.engine = open(&both.config);
                 }
-                both.engine.restore(checkpoint).expect("restoring");
-                both.model = model.clone();
+                match both.engine.restore(checkpoint) {
+                    Ok(()) => {
+                        both.model = model.clone();
+                        let read = both.engine.config().expect("an epoch");
+                        if read != *saved_by {
+                            both.model.configure(read);
+                        }
+                    }
+                    // As above: the workers of an epoch that was started are kept.
+                    Err(error) if !fresh && error.kind() == ErrorKind::Checkpoint => {}
+                    Err(error) => panic!("{error}"),
+                }
             }
         }
         both.compare_positions(step);
