@@ -7,9 +7,13 @@ use std::sync::Arc;
 /// Environment variable with the number of schedules of each test.
 const SCHEDULES: &str = "CNTK_READER_SCHEDULES";
 
-/// How many there are without it: of a test of a single protocol, and of a test of whole readers.
+/// How many there are without it: of a test of a single protocol, and of a test of whole readers. The
+/// long form has a hundred times as many.
 const DEFAULT: u64 = 1000;
 const DEFAULT_OF_READERS: u64 = 250;
+
+/// A tenth of the schedules of a test that has them in their order.
+const DEFAULT_OF_ALL: u64 = 5000;
 
 /// Environment variable with the seed of the first schedule.
 const SEED: &str = "CNTK_READER_SCHEDULE_SEED";
@@ -59,10 +63,10 @@ fn random_times(what: &str, schedules: u64, test: impl Fn() + Send + Sync + 'sta
     println!("schedules: {what}: {done} of random order, seed {seed}");
 }
 
-/// Runs a test under every schedule that there is, or the first million of them.
+/// Runs a test under every schedule that there is, or the first ten times [`SCHEDULES`] of them.
 pub fn all(what: &str, test: impl Fn() + Send + Sync + 'static) {
-    const MOST: usize = 1_000_000;
-    let done = run(DfsScheduler::new(Some(MOST), false), &Arc::new(test));
-    let share = if done < MOST { "all" } else { "the first" };
+    let most = 10 * number(SCHEDULES, DEFAULT_OF_ALL) as usize;
+    let done = run(DfsScheduler::new(Some(most), false), &Arc::new(test));
+    let share = if done < most { "all" } else { "the first" };
     println!("schedules: {what}: {share} {done}");
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 const FOLDER: &str = "docs/guide";
 
@@ -21,6 +22,9 @@ const MESSAGES: &str = "troubleshooting.md";
 
 /// Pages that need PyTorch: the step `torch` runs them.
 const WITH_TORCH: [&str; 1] = ["distributed.md"];
+
+/// A command that takes longer is named.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// Draws the pictures, or compares them.
 const PICTURES: &str = "xtask/scripts/guide_pictures.py";
@@ -113,7 +117,13 @@ fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
         printed = match (block.language, printed) {
             ("sh", _) => {
                 passed += 1;
-                Some(shell.run(block.text).with_context(|| place.clone())?)
+                let clock = Instant::now();
+                let printed = shell.run(block.text).with_context(|| place.clone())?;
+                let time = clock.elapsed();
+                if time >= SLOW {
+                    say!("      {place}: {:.0} s", time.as_secs_f64());
+                }
+                Some(printed)
             }
             ("text", Some(printed)) => {
                 let same = printed.trim_end() == block.text.trim_end();

@@ -37,6 +37,7 @@ mod replay;
 mod repository;
 mod reproducible;
 mod run;
+mod rust_tests;
 mod sanitize;
 mod schedules;
 mod soak;

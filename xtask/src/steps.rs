@@ -4,8 +4,8 @@ use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
     abi, bench, build, cntk_python, consumers, csharp, demo, deny, differences, dist, fmt, fuzz, guide,
-    header, images, lint, mpi, oracle, python, replay, repository, sanitize, schedules, speech, symbols,
-    torch, trust, unsafe_code,
+    header, images, lint, mpi, oracle, python, replay, repository, rust_tests, sanitize, schedules, speech,
+    symbols, torch, trust, unsafe_code,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -113,7 +113,7 @@ pub const ALL: &[Step] = &[
     step("header", "the C header is that of the Rust code", |project| {
         header::check(project).and_then(|()| Tally::passed(1))
     }),
-    step("rust", "Rust tests: units, golden records, integration", rust),
+    step("rust", "Rust tests: units, golden records, integration", rust_tests::step),
     step("tool", "the command-line tool: its commands, in a pipe", |project| {
         Ok(libtest(&dist::release(project, "test").args(["--package", TOOL]).go()?))
     }),
@@ -210,13 +210,14 @@ fn clang_format(project: &Project) -> Result<Tally> {
 
 fn clippy(project: &Project) -> Result<Tally> {
     dist::release(project, "clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]).go()?;
-    // Features of the library that users may leave out.
-    for features in ["", "images", "compression"] {
+    // Features of the library that users may leave out: all of them, and in the long form each.
+    let without: &[&str] = if project.long { &["", "images", "compression"] } else { &[""] };
+    for features in without {
         let library = ["--package", "cntk-reader", "--lib", "--no-default-features", "--features", features];
         dist::release(project, "clippy").args(library).args(["--", "-D", "warnings"]).go()?;
     }
     fuzz::clippy(project)?;
-    Tally::passed(5)
+    Tally::passed(2 + without.len())
 }
 
 /// The documentation includes private items, so that links to them are no warnings.
@@ -226,14 +227,6 @@ fn rustdoc(project: &Project) -> Result<Tally> {
     run.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")
         .go()
         .and_then(|_| Tally::passed(1))
-}
-
-/// Cargo's tests. Their number is the one that libtest prints.
-fn rust(project: &Project) -> Result<Tally> {
-    let library = dist::release(project, "test").args(["--package", "cntk-reader"]).go()?;
-    // In the profile of the command that runs, whose dependencies are compiled already.
-    let commands = project.cargo("test").args(["--package", "xtask", "--profile", "tasks"]).go()?;
-    Ok(libtest(&library).and(libtest(&commands)))
 }
 
 /// Sums up what libtest prints at the end of each test program:
