@@ -69,8 +69,9 @@ cargo xtask COMMAND [OPTIONS]
       --list               names the steps
       --keep-going         goes on after a step that failed
       --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30;
-                           examples/distributed under Ray too
+                           examples/distributed under Ray too; clippy with each feature, the Python tests in the checkout too
   bench                    times reading of generated data, and records the result under benches/record
+      --counts             its instructions, in two release profiles, by Callgrind
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
       --family SEED        the same with 30 random shapes of text, which the seed draws, and 6 look-alikes of public corpora
       --parser             one thread that parses, and what bounds it

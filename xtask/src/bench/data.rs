@@ -52,8 +52,14 @@ impl Data {
 
 /// Builds a program of `benches/`; returns its path.
 pub fn program(project: &Project, name: &str) -> Result<String> {
+    program_with(project, name, &[])
+}
+
+/// Builds a program of `benches/` with these environment variables; returns its path.
+pub fn program_with(project: &Project, name: &str, variables: &[(&str, &str)]) -> Result<String> {
     project.part(&format!("the program {name}, release mode"), || {
-        let build = dist::release(project, "build").args(["--package", "cntk-reader", "--bench", name]);
+        let build = dist::release(project, "build").envs(variables);
+        let build = build.args(["--package", "cntk-reader", "--bench", name]);
         let messages = build.arg("--message-format=json-render-diagnostics").output()?;
         let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let own = messages.filter(|message| message["target"]["name"] == name);

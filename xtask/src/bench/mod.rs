@@ -1,12 +1,13 @@
 //! `cargo xtask bench`: times reading, checks what was read, and keeps a record.
 //!
 //! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
-//! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`family`], the same of random shapes; [`parser`], one thread's parsing; [`peers`], beside other
+//! [`sweeps`], this library alone; [`counts`], its instructions; [`cntk`], beside CNTK; [`family`], the same of random shapes; [`parser`], one thread's parsing; [`peers`], beside other
 //! readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`]; [`python`], token ids
 //! beside other loaders. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
 
 mod cntk;
 mod comparison;
+mod counts;
 mod csv;
 mod data;
 mod family;
@@ -71,6 +72,7 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
 fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     match options.mode {
         Mode::Sweeps => sweeps::measure(project, options),
+        Mode::Counts => counts::measure(project, options),
         Mode::Cntk => cntk::measure(project, options),
         Mode::Family => family::measure(project, options),
         Mode::Parser => parser::measure(project, options),
@@ -87,7 +89,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     let mut tally = Tally::default();
     for mode in Mode::ALL {
         let there = match mode {
-            Mode::Sweeps | Mode::Parser => true,
+            Mode::Sweeps | Mode::Parser | Mode::Counts => true,
             Mode::Cntk | Mode::Family => install::is_installed(project, install::VERSIONS[0]),
             Mode::Peers => peers::are_installed(project),
             Mode::Csv => csv::are_installed(project),

@@ -16,6 +16,8 @@ const FLAGS: [&str; 2] = ["no-record", "dirty"];
 pub enum Mode {
     /// This library alone, from Rust.
     Sweeps,
+    /// Its instructions.
+    Counts,
     /// This library and CNTK's own modules, both through CNTK's native interface.
     Cntk,
     /// Random shapes and look-alikes of public corpora, as in [`Mode::Cntk`].
@@ -36,8 +38,9 @@ pub enum Mode {
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 9] = [
+    pub const ALL: [Mode; 10] = [
         Mode::Sweeps,
+        Mode::Counts,
         Mode::Parser,
         Mode::Cntk,
         Mode::Family,
@@ -61,6 +64,7 @@ impl Mode {
     fn flag(self) -> &'static str {
         match self {
             Mode::Sweeps => "",
+            Mode::Counts => "--counts",
             Mode::Cntk => "--against-cntk",
             Mode::Family => "--family",
             Mode::Parser => "--parser",
@@ -75,13 +79,16 @@ impl Mode {
     /// Whether it takes an option.
     fn takes(self, option: &str) -> bool {
         match option {
-            "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Family),
+            "--minibatch" => matches!(self, Mode::Sweeps | Mode::Counts | Mode::Cntk | Mode::Family),
             "--threads" => {
                 matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Family | Mode::Speech | Mode::Images)
             }
             "--first-size" => self == Mode::Cntk,
             "--version" => matches!(self, Mode::Cntk | Mode::Family | Mode::Speech | Mode::Images),
-            "--shape" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Parser | Mode::Peers),
+            "--shape" => {
+                matches!(self, Mode::Sweeps | Mode::Counts | Mode::Cntk | Mode::Parser | Mode::Peers)
+            }
+            "--repetitions" => self != Mode::Counts,
             _ => true,
         }
     }
@@ -90,6 +97,7 @@ impl Mode {
     fn size(self) -> u64 {
         match self {
             Mode::Sweeps => 200,
+            Mode::Counts => 4,
             Mode::Cntk | Mode::Family | Mode::Peers | Mode::Python => 100,
             Mode::Parser => 32,
             // 200 000 rows.
@@ -143,7 +151,7 @@ impl Options {
             shapes: data::SHAPES.map(str::to_owned).to_vec(),
             minibatch: 256,
             repetitions: match mode {
-                Mode::Sweeps => 1,
+                Mode::Sweeps | Mode::Counts => 1,
                 Mode::Family | Mode::Speech | Mode::Python => 3,
                 _ => 5,
             },
@@ -163,8 +171,8 @@ impl Options {
             record: false,
             ..Options::new(mode)
         };
-        if mode == Mode::Cntk {
-            // Each of CNTK's runs begins with the loading of its libraries.
+        if matches!(mode, Mode::Cntk | Mode::Counts) {
+            // Each of CNTK's runs begins with the loading of its libraries, and counting is slow.
             options.shapes = vec!["words".to_owned()];
         }
         options
@@ -194,7 +202,7 @@ impl Options {
         }
         ensure!(
             modes.len() < 2,
-            "bench does one of --against-cntk, --family, --parser, --peers, --csv, --speech, --images and --python at a time."
+            "bench does one of --counts, --against-cntk, --family, --parser, --peers, --csv, --speech, --images and --python at a time."
         );
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
         options.record = !flags.iter().any(|flag| flag == "no-record");
@@ -239,7 +247,7 @@ impl Options {
         add(self.threads != usual.threads, "--threads", threads.join(","));
         add(self.shapes != usual.shapes, "--shape", self.shapes.join(","));
         add(self.minibatch != usual.minibatch, "--minibatch", self.minibatch.to_string());
-        add(true, "--repetitions", self.repetitions.to_string());
+        add(self.mode.takes("--repetitions"), "--repetitions", self.repetitions.to_string());
         add(self.version != usual.version, "--version", self.version.clone());
         command
     }
@@ -265,6 +273,7 @@ mod tests {
         for line in [
             "",
             "--peers --size 3",
+            "--counts --size 2 --shape words",
             "--csv --repetitions 3",
             "--speech --threads 1",
             "--images --size 20 --threads 2",
@@ -292,6 +301,7 @@ mod tests {
             "--parser --peers",
             "--family",
             "--family 3 --shape words",
+            "--counts --repetitions 2",
             "--csv --shape words",
             "--speech --minibatch 8",
             "--images --shape words",

@@ -15,6 +15,7 @@ const DOCUMENT: &str = "docs/performance.md";
 fn subject(mode: Mode) -> (&'static str, &'static str) {
     match mode {
         Mode::Sweeps => ("Reading of generated text data", ""),
+        Mode::Counts => ("Instructions of reading generated text data", "-counts"),
         Mode::Cntk => ("This library in CNTK's place, beside CNTK's own modules", "-cntk"),
         Mode::Family => ("Random shapes of text, beside CNTK's own modules", "-family"),
         Mode::Parser => ("One thread that parses text", "-parser"),
