@@ -14,9 +14,9 @@ Millions of instructions of opening the reader and five sweeps, randomized over 
 thread and the instructions up to AVX2, which Valgrind knows. Release: the profile of this workspace, optimized across crates.
 Plain: cargo's own release profile, which programs have that use the crate from theirs.";
 
-/// The variables that make a plain release profile of the workspace's.
+/// The variables that make cargo's own release profile of the workspace's.
 const PLAIN: [(&str, &str); 2] =
-    [("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")];
+    [("CARGO_PROFILE_RELEASE_LTO", "false"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")];
 
 /// Counts for all shapes, in both profiles.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
