@@ -31,6 +31,7 @@ mod mpi;
 mod oracle;
 mod port;
 mod portable;
+mod programs;
 mod project;
 mod python;
 mod replay;

@@ -1,8 +1,9 @@
 //! The Python module under python: its environment, and its tests.
 
+use crate::programs::{Work, outputs, run_all, slowest};
 use crate::project::{Project, alone, empty_folder};
 use crate::steps::Tally;
-use crate::{dist, portable, tools, wheel};
+use crate::{dist, machine, portable, tools, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -159,7 +160,6 @@ pub fn step(project: &Project) -> Result<Tally> {
     let checkout = variables(project, &dist.library()).map(|(name, value)| (name, value.into_os_string()));
     let wheel = wheel::build(project)?;
     let checks = wheel::check(project, &wheel)?;
-    // The tests mostly wait: for processes that start, and for signals.
     std::thread::scope(|scope| {
         let tested = scope.spawn(|| {
             let of_wheel = tests_of_wheel(project, &python, &wheel)?;
@@ -172,27 +172,52 @@ pub fn step(project: &Project) -> Result<Tally> {
     })
 }
 
-/// Runs the tests with these variables.
+/// Runs the tests with these variables, several files at a time: they mostly wait, for processes that
+/// start and for signals.
 fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Result<Tally> {
-    let run = project.run(&python.to_string_lossy()).args(["-m", "unittest", "discover", "-v"]);
-    unittest(&run.envs(variables).args(["-s", "python/tests", "-t", "python"]).go()?)
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(project.path("python/tests"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("test_") && name.ends_with(".py") {
+            files.push(name);
+        }
+    }
+    // These take longest.
+    files
+        .sort_by_key(|name| !["test_ctrl_c.py", "test_end.py", "test_interrupt.py"].contains(&name.as_str()));
+    let work = |name: String| {
+        let run =
+            project.run(&python.to_string_lossy()).args(["-m", "unittest", "discover", "-v", "-p", &name]);
+        Work { name, run: run.envs(variables).args(["-s", "python/tests", "-t", "python"]) }
+    };
+    let done = run_all(files.into_iter().map(work), 2 * machine::cores());
+    say!("      the slowest files of tests: {}", slowest(&done));
+    unittest(&outputs(done)?)
 }
 
-/// What unittest counts in the last lines of its output: `Ran 12 tests in 0.5s` and `OK (skipped=2)`. Prints the reasons of skipped
-/// tests, which it has in its output if it ran with `-v`.
-pub fn unittest(output: &str) -> Result<Tally> {
-    let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
-    let count: usize =
-        line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")?;
-    let skipped = output.rsplit_once("skipped=").map_or("", |(_, rest)| rest);
-    let skipped = skipped.split([')', ',']).next().and_then(|count| count.parse().ok()).unwrap_or(0);
-    ensure!(count > skipped, "No test ran:\n{output}");
-    let reasons =
-        output.lines().filter_map(|line| line.split_once(" ... skipped ").map(|(_, reason)| reason));
-    for reason in reasons.collect::<BTreeSet<_>>() {
-        say!("      skipped: {}", reason.trim_matches(['\'', '"']));
+/// What unittest counts in the last lines of its outputs: `Ran 12 tests in 0.5s` and `OK (skipped=2)`. Prints the reasons of
+/// skipped tests, which they have if it ran with `-v`.
+pub fn unittest<S: AsRef<str>>(outputs: &[S]) -> Result<Tally> {
+    let (mut tally, mut reasons) = (Tally::default(), BTreeSet::new());
+    for output in outputs.iter().map(AsRef::as_ref) {
+        let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
+        let count: usize =
+            line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")?;
+        let skipped = output.rsplit_once("skipped=").map_or("", |(_, rest)| rest);
+        let skipped = skipped.split([')', ',']).next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        let passed = count.checked_sub(skipped).context("unittest skipped more tests than it ran")?;
+        tally = tally.and(Tally { passed, failed: 0, skipped });
+        reasons.extend(
+            output
+                .lines()
+                .filter_map(|line| Some(line.split_once(" ... skipped ")?.1.trim_matches(['\'', '"']))),
+        );
     }
-    Ok(Tally { passed: count - skipped, failed: 0, skipped })
+    ensure!(tally.passed > 0, "No test ran.");
+    for reason in reasons {
+        say!("      skipped: {reason}");
+    }
+    Ok(tally)
 }
 
 /// Runs the tests with the package as the wheel installs it.
@@ -270,10 +295,10 @@ mod tests {
 
     #[test]
     fn skipped_tests_do_not_count_as_passed() {
-        let tally = unittest("..s\nRan 12 tests in 0.5s\n\nOK (skipped=2)\n").expect("a tally");
+        let tally = unittest(&["..s\nRan 12 tests in 0.5s\n\nOK (skipped=2)\n"]).expect("a tally");
         assert_eq!(tally, Tally { passed: 10, failed: 0, skipped: 2 });
-        assert_eq!(unittest("Ran 3 tests in 1s\n\nOK\n").expect("a tally").passed, 3);
-        assert!(unittest("Ran 2 tests in 0s\n\nOK (skipped=2)\n").is_err());
-        assert!(unittest("").is_err());
+        assert_eq!(unittest(&["Ran 3 tests in 1s\n\nOK\n"]).expect("a tally").passed, 3);
+        assert!(unittest(&["Ran 2 tests in 0s\n\nOK (skipped=2)\n"]).is_err());
+        assert!(unittest(&[""]).is_err());
     }
 }

@@ -127,7 +127,7 @@ fn tests(project: &Project, python: &Path, library: &Path) -> Result<Tally> {
     let run = run.args(["-m", "unittest", "discover", "-v", "-s", "python/tests", "-t", "python"]);
     let run = TESTS.iter().fold(run, |run, name| run.args(["-k", name]));
     let output = project.part("python/tests with PyTorch and JAX", || run.go())?;
-    python::unittest(&output)
+    python::unittest(&[output])
 }
 
 fn with_package(project: &Project, run: Run, library: &Path) -> Run {

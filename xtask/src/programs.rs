@@ -1,0 +1,67 @@
+//! Programs that run several at a time, because each of them waits now and then.
+
+use crate::run::Run;
+use anyhow::Result;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A program to run.
+pub struct Work {
+    /// What it is called in reports.
+    pub name: String,
+    /// The program.
+    pub run: Run,
+}
+
+/// A program that has ended.
+pub struct Done {
+    /// What it is called in reports.
+    pub name: String,
+    /// What it printed, or why it failed.
+    pub outcome: Result<String>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Runs programs in this order, `at_once` at a time. The slowest comes first in the result.
+pub fn run_all(works: impl IntoIterator<Item = Work>, at_once: usize) -> Vec<Done> {
+    let works: Mutex<VecDeque<Work>> = Mutex::new(works.into_iter().collect());
+    let done = Mutex::new(Vec::new());
+    let take = || works.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(Work { name, run }) = take() {
+                    let clock = Instant::now();
+                    let outcome = run.go();
+                    let ended = Done { name, outcome, time: clock.elapsed() };
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
+                }
+            });
+        }
+    });
+    let mut done: Vec<Done> = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|done| std::cmp::Reverse(done.time));
+    done
+}
+
+/// The slowest programs, as a list for a report.
+pub fn slowest(done: &[Done]) -> String {
+    const NAMED: usize = 8;
+    let named = done.iter().take(NAMED);
+    named.map(|done| format!("{} {:.0} s", done.name, done.time.as_secs_f64())).collect::<Vec<_>>().join(", ")
+}
+
+/// The outputs of programs; an error with all failures if one failed.
+pub fn outputs(done: Vec<Done>) -> Result<Vec<String>> {
+    let (mut outputs, mut failures) = (Vec::new(), Vec::new());
+    for Done { name, outcome, .. } in done {
+        match outcome {
+            Ok(output) => outputs.push(output),
+            Err(error) => failures.push(format!("{name}:\n{error:#}")),
+        }
+    }
+    anyhow::ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
+    Ok(outputs)
+}
