@@ -169,7 +169,7 @@ impl Example<'_> {
         let one = self.train("digits-1", Launcher::Torchrun, 1, &digits)?;
         for &(launcher, ranks) in [(Launcher::Torchrun, 2), (Launcher::Torchrun, 3), (Launcher::Ray, 2)]
             .iter()
-            .filter(|(launcher, _)| launchers.contains(launcher))
+            .filter(|(launcher, ranks)| launchers.contains(launcher) && (*ranks == 2 || self.project.long))
         {
             let weights = self.train(&format!("digits-{launcher:?}-{ranks}"), launcher, ranks, &digits)?;
             self.compare(&format!("{launcher:?}, digits on {ranks} ranks"), &weights, &one)?;
