@@ -393,6 +393,10 @@ fn errors_that_nobody_got_are_not_counted_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = one_error(folder.path());
     let pause = || std::thread::sleep(std::time::Duration::from_millis(3));
+    let mut other = open(&text);
+    other.start_epoch(&epoch(Some(1), ReadConfig::new(2).worker(1, 2))).expect("an epoch");
+    other.read().expect("a minibatch");
+    let of_other = other.checkpoint().expect("a checkpoint");
     for reads_before in 1..16 {
         let started = || {
             let mut reader = open(&text);
@@ -414,6 +418,7 @@ fn errors_that_nobody_got_are_not_counted_twice() {
         assert_eq!(errors(&reads(&mut reader, 100)), [""; 0], "sizes after {reads_before}");
         let mut reader = started();
         assert!(reader.set_state(&[("nothing", 1)]).is_err() && reader.restore(b"nonsense").is_err());
+        assert!(reader.restore(&of_other).is_err(), "the checkpoint of another worker");
         assert_eq!(reads(&mut reader, 100).len(), 24 - reads_before, "a refusal after {reads_before}");
     }
 }

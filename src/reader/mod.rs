@@ -510,7 +510,6 @@ impl Reader {
         let before = (self.start, self.delivered.clone(), self.epoch, self.bound);
         let restored = self.change(|pipeline| {
             let start = pipeline.restore(&epoch, &read, &progress)?;
-            pipeline.forget_errors();
             Ok((start, pipeline.progress(Progress::default())?))
         });
         if restored.is_err() {
@@ -526,6 +525,9 @@ impl Reader {
                 (self.start, self.delivered, self.epoch, self.bound) = before;
                 self.unsettled = Unsettled::Epoch;
             })?;
+        }
+        if let Some(pipeline) = &mut self.engine.pipeline {
+            pipeline.forget_errors();
         }
         self.move_barren(BarrenSweep::begin);
         Ok(())
