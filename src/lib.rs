@@ -167,6 +167,7 @@ pub mod randomize;
 pub mod reader;
 #[doc(hidden)]
 pub mod recognize;
+mod release;
 #[doc(hidden)]
 pub mod sequence;
 mod shown;
@@ -216,8 +217,8 @@ pub mod files {
 
 /// Transforms of images, for [`ImageDeserializer`] and [`Base64ImageDeserializer`].
 pub mod images {
-    pub use crate::config::options::{Interpolation, ScaleMode};
     pub use crate::config::typed::image::{Cast, Color, Crop, Intensity, Mean, Scale, Transform, Transpose};
+    pub use crate::transform::{Interpolation, ScaleMode};
 }
 
 /// Formats and transforms of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to

@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn every_entry_has_a_name_in_c() {
-        use crate::config::options::{Order, WindowSize};
         use crate::randomize::local::LocalTimeline;
+        use crate::randomize::{Order, WindowSize};
         use crate::reader::{LOCAL_KEYS, POSITION_KEY};
         let randomized = Order::Block { window: WindowSize::Chunks(1), seed: 0 };
         let windows =

@@ -3,8 +3,8 @@
 use super::output::Output;
 use super::text::write_sequence;
 use super::{Listener, Progress, check_different, report};
-use crate::config::options::BinaryOptions;
 use crate::deserialize::binary::BinaryDeserializer;
+use crate::deserialize::binary::BinaryOptions;
 use crate::deserialize::{Chunk, ChunkSource, ChunkTable};
 use crate::file::DataFile;
 use crate::memory::room;

@@ -1,7 +1,7 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
-use crate::config::options::{DeserializerOptions, ReaderSettings, TextOptions};
+use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
@@ -9,6 +9,7 @@ use crate::config::{
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
 use crate::deserialize::files;
+use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
 use crate::names::Distinct;

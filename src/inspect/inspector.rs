@@ -1,14 +1,16 @@
 //! The deserializers of a configuration, opened to be looked at.
 
 use super::Lengths;
-use crate::config::options::{DeserializerOptions, Order, ReaderSettings, TextOptions, WindowSize};
+use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::corpus::Corpus;
 use crate::deserialize::check::{StreamStatistics, memory_of};
 use crate::deserialize::files;
+use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::{CacheState, IndexOptions, brief};
 use crate::deserialize::{AnyDeserializer, Deserializer};
 use crate::file::DataFile;
 use crate::pool::Pool;
+use crate::randomize::{Order, WindowSize};
 use crate::reader::build::{self, Others};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};

@@ -2,11 +2,11 @@
 
 use super::inspector::Inspector;
 use crate::Result;
-use crate::config::options::Packing;
 use crate::deserialize::bundle::{Fit, FramePair, frame_modes, unequal_lengths};
 use crate::deserialize::check::{Finding, Severity, StreamStatistics};
 use crate::deserialize::{Deserializer, InFrameMode};
 use crate::memory::room;
+use crate::pack::Packing;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::stream::StreamInfo;
 use std::ops::ControlFlow;

@@ -2,9 +2,10 @@
 //! meant.
 
 use super::inspector::InspectedMember;
-use crate::config::options::{DeserializerOptions, TextOptions};
+use crate::config::options::DeserializerOptions;
 use crate::deserialize::check::{CountedNote, Finding, NoteKind, Severity, StreamStatistics};
 use crate::deserialize::files;
+use crate::deserialize::text::TextOptions;
 use crate::file::DataFile;
 use crate::recognize::FileFormat;
 use crate::stream::{Storage, StreamInfo};

@@ -2,9 +2,9 @@
 
 use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
-use crate::config::options::MOST_ERRORS;
 use crate::config::{self, Config, CtfDeserializer, ReaderOptions};
 use crate::deserialize::check::{Finding, Severity, StreamStatistics};
+use crate::deserialize::text::MOST_ERRORS;
 use crate::file::{DataFile, address};
 use crate::reader::build;
 use crate::stream::Storage;

@@ -33,11 +33,12 @@ mod shuffle;
 pub use distribution::Distribution;
 pub use shuffle::Shuffle;
 
-use crate::config::options::{Order, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::{AnyDeserializer, Deserializer, Lengths};
 use crate::pack::Limits;
 use crate::pool::Pool;
+use crate::randomize::Order;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::{Selection, Timeline};

@@ -5,7 +5,7 @@ use super::in_order::InOrder;
 use super::random::Random;
 use super::reference::{Lists, random_sizes};
 use super::{Selection, Timeline, WorkerConfig};
-use crate::config::options::{Pace, WindowSize};
+use crate::randomize::{Pace, WindowSize};
 use crate::sequence::SequenceId;
 use std::sync::Arc;
 

@@ -13,7 +13,13 @@ pub mod random;
 #[cfg(test)]
 mod reference;
 
+mod options;
+mod pace;
+
 pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
+
+pub use options::{Order, WindowSize};
+pub use pace::Pace;
 
 use crate::deserialize::ChunkTable;
 use crate::error::ExceptionClass;

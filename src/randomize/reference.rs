@@ -5,9 +5,9 @@ use super::{
     EpochConfig, EpochSpan, Position, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, Selection, Timeline,
     WorkerConfig,
 };
-use crate::config::options::WindowSize;
 use crate::deserialize::ChunkTable;
 use crate::deserialize::{ChunkInfo, Lengths};
+use crate::randomize::WindowSize;
 use crate::sequence::{ChunkId, SequenceId};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::inspect;
 use crate::cancel::Current;
-use crate::config::options::{DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings};
+use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::config::{self, Written};
 use crate::corpus::Corpus;
 use crate::deserialize::binary;
@@ -10,6 +10,7 @@ use crate::deserialize::bundle::{
     Bundle, JoinOptions, Member, check_frames, check_names, frame_mode, frame_modes,
 };
 use crate::deserialize::check;
+use crate::deserialize::custom::ForeignOptions;
 use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::frames::Frames;
@@ -22,7 +23,9 @@ use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::file::DataFile;
 use crate::log::Logger;
 use crate::names::Distinct;
+use crate::pack::Packing;
 use crate::pool::Pool;
+use crate::randomize::Order;
 use crate::recognize::FileFormat;
 use crate::transform::user::UserTransform;
 use crate::{Canceller, Error, ErrorKind, Result};

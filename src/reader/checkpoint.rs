@@ -11,13 +11,15 @@
 
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
-use crate::config::options::{DeserializerOptions, Order, Packing, ReaderSettings, WindowSize};
+use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::deserialize::content::Sampler;
 use crate::deserialize::{AnyDeserializer, ChunkSource, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;
 use crate::memory::room;
+use crate::pack::Packing;
 use crate::pack::Queue;
 use crate::randomize::Position;
+use crate::randomize::{Order, WindowSize};
 use crate::sequence::{ChunkId, SequenceId};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};

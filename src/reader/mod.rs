@@ -35,15 +35,17 @@ pub use epoch::{Epoch, ReadConfig};
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::config::options::{DeserializerOptions, Order, Packing, ReaderSettings, WindowSize};
+use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
 use crate::error::ExceptionClass;
 use crate::fork::Process;
 use crate::log::{Level, Logger};
 use crate::memory::Meter;
+use crate::pack::Packing;
 use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
+use crate::randomize::{Order, WindowSize};
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use barren::BarrenSweep;

@@ -8,13 +8,14 @@ use super::parallel_packer::{PackContext, ParallelPacker};
 use super::position::{local_position_of, samples_of};
 use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::selector::{Plan, Selector, TimelineSource};
-use crate::config::options::{Packing, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::fetch::Failure;
 use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
 use crate::error::ExceptionClass;
 use crate::helpers::WaitingCaller;
 use crate::memory::Meter;
+use crate::pack::Packing;
 use crate::pack::explain::Explain;
 use crate::pack::{
     Feed, Limits, LoadedSelection, Minibatch, PackConfig, PackSpec, Packer, Queue, SequencePacker,

@@ -3,11 +3,12 @@
 use super::listed::ListedChunks;
 use super::position::ReaderPosition;
 use super::store::ChunkStore;
-use crate::config::options::{Order, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::deserialize::{AnyDeserializer, Chunk};
 use crate::error::ExceptionClass;
 use crate::pack::Limits;
 use crate::pool::Pool;
+use crate::randomize::Order;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::local::LocalTimeline;

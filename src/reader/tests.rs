@@ -4,10 +4,11 @@
 
 use super::*;
 use crate::config::from_text;
-use crate::config::options::{DeserializerOptions, Release};
+use crate::config::options::DeserializerOptions;
 use crate::deserialize::text::TextDeserializer;
 use crate::randomize::random::Random;
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use crate::release::Release;
 use crate::thread;
 use std::fmt::Write as _;
 use std::path::Path;

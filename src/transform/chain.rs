@@ -11,12 +11,12 @@ use super::scale::Fit;
 use super::user::UserTransform;
 use super::view::{Frame, Maker, View};
 use super::{color, crop, intensity, scale, transpose};
-use crate::config::options::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use crate::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Region};
 use crate::limits::MOST_IMAGE_VALUES;
 use crate::lock::Mutex;
 use crate::log::Repeated;
 use crate::stream::ElementType;
+use crate::transform::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use crate::{Error, Result};
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::random::Source;
 use super::view::View;
-use crate::config::options::ColorOptions;
 use crate::image::{Depth, ImageInfo, Pixels};
 use crate::processor::{InstructionSet, Processor, dispatch};
 use crate::stream::ElementType;
+use crate::transform::ColorOptions;
 use crate::{Error, Result};
 
 /// What was drawn for one image.

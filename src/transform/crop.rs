@@ -1,8 +1,8 @@
 //! `Crop`: a part of the image is cut out, in the middle, at a corner or at random, and perhaps mirrored.
 
 use super::random::Source;
-use crate::config::options::{CropKind, CropOptions, CropRatio};
 use crate::image::{ImageInfo, Region};
+use crate::transform::{CropKind, CropOptions, CropRatio};
 use crate::{Error, Result};
 
 /// Attempts at a size that fits into the image. After them the whole image is taken (CNTK 2.7).

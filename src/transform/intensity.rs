@@ -7,8 +7,8 @@ use super::random::Source;
 use super::storage;
 use super::view::View;
 use crate::Result;
-use crate::config::options::IntensityOptions;
 use crate::processor::{InstructionSet, Processor, dispatch};
+use crate::transform::IntensityOptions;
 
 /// Deviation and principal components.
 pub(super) struct Intensity {

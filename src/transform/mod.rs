@@ -15,6 +15,7 @@ mod crop;
 mod gaussian;
 mod intensity;
 mod mean;
+mod options;
 mod pixels;
 mod plan;
 mod random;
@@ -27,5 +28,9 @@ pub mod user;
 mod view;
 
 pub use chain::{Chain, Draw, Scratch};
+pub use options::{
+    ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
+    TransformOptions, UserTransformOptions,
+};
 pub use plan::Plan;
 pub use single::{SingleTransform, TransformedImage};

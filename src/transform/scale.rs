@@ -3,8 +3,8 @@
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::resize::{self, Resize, Tables};
 use super::view::{Lines, View};
-use crate::config::options::{ScaleMode, ScaleOptions};
 use crate::image::{ImageInfo, Region};
+use crate::transform::{ScaleMode, ScaleOptions};
 use crate::{Error, Result};
 
 /// What becomes of one image.

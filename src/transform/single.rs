@@ -7,11 +7,11 @@
 use super::pixels::{Value, for_pixels};
 use super::{Chain, Draw, Plan, Scratch};
 use crate::Result;
-use crate::config::options::TransformOptions;
 use crate::image::{Depth, Image, ImageInfo, Pixels, Region};
 use crate::lock::Mutex;
 use crate::memory::room;
 use crate::stream::ElementType;
+use crate::transform::TransformOptions;
 
 /// A transform on its own.
 pub struct SingleTransform {

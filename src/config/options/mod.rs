@@ -1,19 +1,23 @@
 //! Settings: what a configuration means to the engine.
 
-mod image;
-mod pace;
-mod release;
-
-pub use image::{
-    ColorOptions, CropKind, CropOptions, CropRatio, ImageOptions, IntensityOptions, Interpolation, ScaleMode,
-    ScaleOptions, TransformOptions, TransformedStream, UserTransformOptions,
+pub use crate::deserialize::binary::BinaryOptions;
+pub use crate::deserialize::custom::{ForeignOptions, UserOptions};
+pub use crate::deserialize::htk::{HtkFeatureOptions, LatticeOptions, MlfOptions};
+pub use crate::deserialize::image::ImageOptions;
+pub use crate::deserialize::kaldi::KaldiOptions;
+pub use crate::deserialize::text::{MOST_ERRORS, TextOptions, TextStream};
+pub use crate::deserialize::transformed::TransformedStream;
+pub use crate::pack::Packing;
+pub use crate::randomize::{Order, Pace, WindowSize};
+pub use crate::release::{Quirks, Release};
+pub use crate::transform::{
+    ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
+    TransformOptions, UserTransformOptions,
 };
-pub use pace::Pace;
-pub use release::{Quirks, Release};
 
-use super::{Section, Written};
+use super::Written;
 use crate::file::Confinement;
-use crate::stream::{ElementType, Storage, StreamInfo};
+use crate::stream::ElementType;
 
 /// Everything a reader is built from.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,8 +71,8 @@ impl ReaderSettings {
     pub fn pace(&self) -> Pace {
         match self.in_place_of {
             _ if self.lockstep => Pace::Lockstep,
-            Some(release) => release.pace(),
-            None => Pace::Own,
+            Some(Release::Beta) => Pace::Beta,
+            Some(Release::Current) | None => Pace::Own,
         }
     }
 }
@@ -90,46 +94,6 @@ pub enum Shape {
     ImageReader,
     /// `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: features and labels in sections of the reader's own.
     HtkReader,
-}
-
-/// Order of sequences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// The data's own order.
-    InOrder,
-    /// Randomization in windows: rolling ones where sequences are known beforehand, else tumbling ones.
-    Block {
-        /// How far sequences move.
-        window: WindowSize,
-        /// Added to the sweep's number to seed it.
-        seed: u64,
-    },
-}
-
-/// Size of a randomization window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowSize {
-    /// In chunks: from 1 to 2^32-1.
-    Chunks(u64),
-    /// In samples. 0 is the least window, one chunk.
-    Samples(u64),
-}
-
-/// How minibatches are packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// Whole sequences in parallel lanes.
-    Sequence,
-    /// Single samples.
-    Frame,
-    /// Truncated back-propagation through time.
-    Truncated {
-        /// Steps of a minibatch; 2^64-1 is possible and means "all". 0 stands for the minibatch size of each epoch, see
-        /// [`ReaderSettings::lanes_by_epoch`].
-        length: u64,
-        /// Overlap of minibatches of one sequence, at most the length.
-        right_splice: u64,
-    },
 }
 
 /// One deserializer.
@@ -154,26 +118,6 @@ pub enum DeserializerOptions {
     User(UserOptions),
     /// A format of another module.
     Foreign(ForeignOptions),
-}
-
-/// Options of a deserializer that this library does not have.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ForeignOptions {
-    /// The section's `type`.
-    pub name: String,
-    /// Its section, with what the reader puts into it.
-    pub section: Section,
-    /// Its sequences are known beforehand (`composable`).
-    pub composable: bool,
-}
-
-/// Options of a user's deserializer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserOptions {
-    /// The name that it was registered by, the section's `type`.
-    pub name: String,
-    /// Its sequences are known beforehand, and the section does not forbid to use that (`composable = false`).
-    pub composable: bool,
 }
 
 impl DeserializerOptions {
@@ -243,218 +187,7 @@ impl DeserializerOptions {
     }
 }
 
-/// Options of the binary deserializer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BinaryOptions {
-    /// Path of the file; or a pattern, or a list of both.
-    pub file: String,
-    /// Several files share one numbering of sequences (`sharedIds`).
-    pub shared_ids: bool,
-    /// New names of streams with their names in the file.
-    pub renamed: Vec<(String, String)>,
-    /// Of several new names for one stream the last one counts, and those of streams that the file
-    /// does not have mean nothing, as in CNTK. Otherwise both are errors.
-    pub ignores_unmatched: bool,
-    /// Keep every chunk that was loaded once.
-    pub keep_data_in_memory: bool,
-    /// What is logged.
-    pub trace_level: u32,
-    /// Type of the values; the file's must be the same.
-    pub element: ElementType,
-}
-
-/// The greatest number of errors that can be tolerated: that of all.
-pub const MOST_ERRORS: u32 = crate::limits::MOST_ERRORS;
-
-/// Options of the text deserializer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TextOptions {
-    /// Path of the file; or a pattern, or a list of both.
-    pub file: String,
-    /// Several files share one numbering of sequences (`sharedIds`).
-    pub shared_ids: bool,
-    /// Streams, sorted by name without regard to case: their order is the order of stream numbers.
-    pub streams: Vec<TextStream>,
-    /// Take every line as a sequence, whatever ids say.
-    pub skip_sequence_ids: bool,
-    /// Errors tolerated in the data.
-    pub max_errors: u32,
-    /// What is logged.
-    pub trace_level: u32,
-    /// Bytes of a chunk; never 0.
-    pub chunk_size: u64,
-    /// Keep and use an index file beside the data.
-    pub cache_index: bool,
-    /// Keep every chunk that was loaded once. CNTK's composite reader has no such cache.
-    pub keep_data_in_memory: bool,
-    /// Type of the values.
-    pub element: ElementType,
-    /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous reading.
-    pub strict_sequences: bool,
-    /// Those of the release in whose place the reader stands.
-    pub quirks: Quirks,
-}
-
-impl TextOptions {
-    /// The streams as the deserializer offers them.
-    pub fn stream_infos(&self) -> Vec<StreamInfo> {
-        let info = |stream: &TextStream| StreamInfo {
-            name: stream.name.clone(),
-            storage: stream.storage,
-            element: self.element,
-            shape: vec![stream.dim as usize],
-            defines_mb_size: stream.defines_mb_size,
-            is_binary: false,
-        };
-        self.streams.iter().map(info).collect()
-    }
-}
-
-/// A stream of the text deserializer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextStream {
-    /// Name of the stream.
-    pub name: String,
-    /// Name in the file; bytes, case-sensitive.
-    pub alias: String,
-    /// Values of one sample.
-    pub dim: u64,
-    /// Dense or sparse.
-    pub storage: Storage,
-    /// Minibatches are measured in this stream's samples.
-    pub defines_mb_size: bool,
-}
-
 /// The first of several paths.
 fn first(paths: &[String]) -> &str {
     paths.first().map_or("", String::as_str)
-}
-
-/// Options of the deserializer of HTK feature files.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HtkFeatureOptions {
-    /// Name of its stream.
-    pub stream: String,
-    /// Paths of the script files: their lines are read as if they stood in one file.
-    pub scp_files: Vec<String>,
-    /// `dim`: values of a frame, or those of a sample if there is no context window.
-    pub dim: u64,
-    /// Neighbouring frames of a sample, before and after. Both 0: as many as `dim` asks for.
-    pub context: (u32, u32),
-    /// `prefixPathInSCP`, as it is in the configuration.
-    pub prefix: String,
-    /// The only frame of each utterance is repeated for each sample of the reader's first stream (`expandToUtterance`).
-    pub expand: bool,
-    /// Utterances with more frames are left out (`maxSequenceSize`).
-    pub max_sequence_size: u32,
-    /// Minibatches are measured in this stream's samples.
-    pub defines_mb_size: bool,
-    /// What is logged (`verbosity`).
-    pub verbosity: i32,
-    /// Type of the values.
-    pub element: ElementType,
-    /// Each frame is a sequence.
-    pub frame_mode: bool,
-    /// Where the paths may lead that the file names (`confinePaths`).
-    pub confinement: Confinement,
-    /// Those of the release in whose place the reader stands.
-    pub quirks: Quirks,
-}
-
-impl HtkFeatureOptions {
-    /// Those that read all frames that a script names, whatever the number of their values.
-    pub fn of_frames(script: &str) -> HtkFeatureOptions {
-        HtkFeatureOptions {
-            stream: "features".into(),
-            scp_files: vec![script.to_owned()],
-            dim: 0,
-            context: (0, 0),
-            prefix: String::new(),
-            expand: false,
-            max_sequence_size: u32::MAX,
-            defines_mb_size: false,
-            verbosity: 0,
-            element: ElementType::Float,
-            frame_mode: false,
-            confinement: Confinement::default(),
-            quirks: Quirks::default(),
-        }
-    }
-}
-
-/// Options of the deserializers of labels.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MlfOptions {
-    /// Name of its stream.
-    pub stream: String,
-    /// Paths of the label files, in their order.
-    pub files: Vec<String>,
-    /// Path of the file that names them, one a line (`mlfFileList`), if they are not in the configuration.
-    pub list: Option<String>,
-    /// Path of the list of states (`labelMappingFile`). Binary labels have none.
-    pub state_list: Option<String>,
-    /// Number of classes: values of a sample.
-    pub dim: u64,
-    /// The value is 2 where a range of frames begins, else 1 (`phoneBoundaries`).
-    pub phone_boundaries: bool,
-    /// Keep and use an index file beside the data; only with hashed keys.
-    pub cache_index: bool,
-    /// Bytes of a chunk; never 0.
-    pub chunk_size: u64,
-    /// The files are binary.
-    pub binary: bool,
-    /// Type of the values.
-    pub element: ElementType,
-    /// Each frame is a sequence.
-    pub frame_mode: bool,
-    /// Where the paths may lead that the file names (`confinePaths`).
-    pub confinement: Confinement,
-    /// Those of the release in whose place the reader stands.
-    pub quirks: Quirks,
-}
-
-/// Options of the deserializer of lattices.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LatticeOptions {
-    /// Name of its stream.
-    pub stream: String,
-    /// Path of the list of tables of contents.
-    pub index_file: String,
-    /// Keep and use an index file beside the data; only with hashed keys.
-    pub cache_index: bool,
-    /// Bytes of a chunk; never 0.
-    pub chunk_size: u64,
-    /// What is logged (`verbosity`).
-    pub verbosity: i32,
-    /// Where the paths may lead that the file names (`confinePaths`).
-    pub confinement: Confinement,
-}
-
-/// Options of the deserializer of Kaldi archives.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KaldiOptions {
-    /// Name of its stream.
-    pub stream: String,
-    /// Path of the script file (`.scp`) or of the archive (`.ark`).
-    pub file: String,
-    /// `file` is a script file.
-    pub is_script: bool,
-    /// Values of a frame, or number of classes of integer vectors.
-    pub dim: u64,
-    /// Dense: matrices of features. Sparse: integer vectors of class numbers.
-    pub storage: Storage,
-    /// Neighbouring frames of a sample, before and after.
-    pub context: (u32, u32),
-    /// The only frame of each utterance is repeated for each sample of the reader's first stream (`expandToUtterance`).
-    pub expand: bool,
-    /// Utterances with more frames are left out (`maxSequenceSize`).
-    pub max_sequence_size: u32,
-    /// Minibatches are measured in this stream's samples.
-    pub defines_mb_size: bool,
-    /// Type of the values.
-    pub element: ElementType,
-    /// Each frame is a sequence.
-    pub frame_mode: bool,
-    /// Where the paths may lead that the file names (`confinePaths`).
-    pub confinement: Confinement,
 }

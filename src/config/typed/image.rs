@@ -1,9 +1,9 @@
 //! Builders of the deserializers of images, and of the transforms of their images.
 
 use super::{Keys, check_name, check_quoted, quoted, quoted_path};
-use crate::config::options::{Interpolation, ScaleMode};
 use crate::config::section::Section;
 use crate::error::ExceptionClass::InvalidArgument;
+use crate::transform::{Interpolation, ScaleMode};
 use crate::{Error, Result};
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};

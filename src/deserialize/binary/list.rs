@@ -2,8 +2,8 @@
 
 use super::{BinaryDeserializer, Common};
 use crate::Result;
-use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::binary::BinaryOptions;
 use crate::deserialize::concat::{Concat, Format, KeyRule};
 use crate::deserialize::{ChunkTable, Deserializer, files};
 use crate::pool::Pool;

@@ -15,12 +15,12 @@ mod layout_cntk;
 mod layout_documented;
 mod lengths;
 mod list;
+mod options;
 mod pieces;
 mod sparse;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::Sampler;
@@ -41,6 +41,7 @@ use context::ChunkContext;
 use header::{ChunkRecord, Header, Layout};
 use lengths::LengthTable;
 pub use list::open_files;
+pub use options::BinaryOptions;
 use sparse::Form;
 use std::sync::{Arc, OnceLock};
 

@@ -4,12 +4,12 @@
 use super::modes::{frame_mode, too_few_frames};
 use super::report::{Misfits, report, without_partner};
 use crate::cancel::{self, carried};
-use crate::config::options::Packing;
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, Deserializer, InFrameMode};
 use crate::error::ExceptionClass;
 use crate::log::Logger;
 use crate::memory::room;
+use crate::pack::Packing;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use rayon::prelude::*;

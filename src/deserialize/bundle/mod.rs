@@ -18,7 +18,6 @@ pub(super) use modes::too_few_frames;
 pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
 
 use crate::cancel::Current;
-use crate::config::options::Packing;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{
@@ -27,6 +26,7 @@ use crate::deserialize::{
 use crate::error::{ExceptionClass, Location};
 use crate::lock::Mutex;
 use crate::names::Distinct;
+use crate::pack::Packing;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};

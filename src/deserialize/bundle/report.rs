@@ -2,10 +2,10 @@
 
 use super::join::{Join, JoinOptions, Member};
 use crate::Result;
-use crate::config::options::Packing;
 use crate::deserialize::Deserializer;
 use crate::log::{Level, Logger};
 use crate::memory::room;
+use crate::pack::Packing;
 use crate::sequence::{SequenceId, SequenceKey};
 
 /// Sequences that a report names before it only counts them.

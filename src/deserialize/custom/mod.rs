@@ -23,6 +23,7 @@ mod data;
 mod fetched;
 mod late;
 mod listed;
+mod options;
 mod sequence;
 mod streams;
 mod table;
@@ -34,6 +35,7 @@ pub use chunk::UserChunk;
 pub use data::{Array, DenseArray, Keys, Sequences, SparseArray, StreamData};
 pub use fetched::FetchedChunk;
 pub(crate) use fetched::SequenceSource;
+pub use options::{ForeignOptions, UserOptions};
 pub use sequence::UserSequence;
 
 use super::loader::Loader;

@@ -1,9 +1,9 @@
 //! Frames of utterances that are made of nothing but keys and lengths: tables, keys, cut views, and joins in both orders.
 
 use super::*;
-use crate::config::options::Packing;
 use crate::deserialize::bundle::{JoinOptions, Member};
 use crate::log::Logger;
+use crate::pack::Packing;
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
 use proptest::prelude::*;
 

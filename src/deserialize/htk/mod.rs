@@ -6,8 +6,10 @@ pub mod features;
 mod keys;
 pub mod lattice;
 pub mod mlf;
+mod options;
 
 pub use features::HtkFeatureDeserializer;
 pub(crate) use features::{frames_of, values_of_frames};
 pub use lattice::LatticeDeserializer;
 pub use mlf::MlfDeserializer;
+pub use options::{HtkFeatureOptions, LatticeOptions, MlfOptions};

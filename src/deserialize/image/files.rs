@@ -8,12 +8,12 @@ use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::workers::Worker;
 use super::zip::Members;
 use super::{Common, copies, label_dim, too_large};
-use crate::config::options::ImageOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::check::Finding;
 use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::image::ImageOptions;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
 };

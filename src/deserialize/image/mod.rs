@@ -11,6 +11,7 @@ pub mod decode;
 mod files;
 mod map;
 mod number;
+mod options;
 mod paths;
 mod sequence;
 mod summary;
@@ -19,7 +20,6 @@ mod workers;
 mod zip;
 
 use super::Deserializer;
-use crate::config::options::ImageOptions;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass;
 use crate::image::Drawn;
@@ -31,6 +31,7 @@ use crate::{Error, Result};
 use base64::Base64Images;
 use decode::{DecodeOptions, WebpChannels};
 use files::FileImages;
+pub use options::ImageOptions;
 use std::sync::Arc;
 use workers::Workers;
 

@@ -3,9 +3,9 @@
 use super::files::Files;
 use super::header::Kind;
 use super::scan::{self, Found, Scan};
-use crate::config::options::KaldiOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::kaldi::KaldiOptions;
 use crate::deserialize::{ChunkInfo, Lengths};
 use crate::error::ExceptionClass;
 use crate::log::{Level, Logger};

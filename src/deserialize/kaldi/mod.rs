@@ -14,13 +14,13 @@ mod compressed;
 mod files;
 mod header;
 mod index;
+mod options;
 mod scan;
 mod script;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use crate::config::options::KaldiOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::{PARTS, Sampler};
@@ -33,6 +33,7 @@ use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use chunk::KaldiChunk;
 use index::Index;
+pub use options::KaldiOptions;
 use scan::Scan;
 use std::sync::Arc;
 

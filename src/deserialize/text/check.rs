@@ -6,10 +6,10 @@ use super::segment::{self, Scratch, Scratched};
 use super::{TextFile, advice, unusual};
 use crate::Result;
 use crate::cancel::carried;
-use crate::config::options::MOST_ERRORS;
 use crate::deserialize::check::{
     ChunkCheck, CountedNote, Finding, RepeatFinder, Severity, StreamStatistics, UnknownName, repeated_index,
 };
+use crate::deserialize::text::MOST_ERRORS;
 use crate::deserialize::text::index::SequenceSpan;
 use crate::deserialize::text::parse::collect::Note;
 use crate::deserialize::text::parse::output::Column;

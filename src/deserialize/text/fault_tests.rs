@@ -1,8 +1,8 @@
 //! Reads that fail now and then, while a text file is indexed and while it is parsed.
 
 use super::TextDeserializer;
-use crate::config::options::{TextOptions, TextStream};
 use crate::corpus::Corpus;
+use crate::deserialize::text::{TextOptions, TextStream};
 use crate::deserialize::{ChunkSource, ChunkTable, Loaded};
 use crate::file::faults::{Fault, Faults, Operation};
 use crate::pool::Pool;

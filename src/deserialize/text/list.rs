@@ -3,11 +3,11 @@
 use super::index::warn_of_repeats;
 use super::{Common, InList, TextDeserializer};
 use crate::Result;
-use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::concat::{Concat, Format, KEY_LIMIT, KeyRule};
 use crate::deserialize::files;
+use crate::deserialize::text::TextOptions;
 use crate::log::Logger;
 use crate::pool::Pool;
 use std::sync::Arc;

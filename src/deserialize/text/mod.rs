@@ -15,6 +15,7 @@ mod fault_tests;
 pub mod index;
 mod list;
 mod long;
+mod options;
 pub(crate) mod parse;
 mod segment;
 #[cfg(test)]
@@ -24,7 +25,6 @@ mod warnings;
 
 use crate::cancel::carried;
 use crate::compact::arena::Recycler;
-use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::check::ChunkCheck;
 use crate::deserialize::content::Sampler;
@@ -44,6 +44,7 @@ use crate::{Error, Result};
 use chunk::{ATTEMPTS, TextChunk};
 use index::{Index, IndexOptions, SequenceSpan};
 pub use list::open_files;
+pub use options::{MOST_ERRORS, TextOptions, TextStream};
 use parse::exact;
 use parse::fast::{FRONT, Fast};
 use parse::report::{Cause, Failure, Report, limit_text};

@@ -5,6 +5,7 @@
 //! transformed is made when a minibatch needs it; all else is handed on as it lies in the wrapped chunk. CNTK 2.7 transforms
 //! nothing but images.
 
+mod options;
 mod output;
 
 use super::content::Sampler;
@@ -15,7 +16,6 @@ use super::{
     AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IndexProgress,
     Lengths, Listing, ListingDeserializer, SourceMemory,
 };
-use crate::config::options::TransformedStream;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
 use crate::error::Location;
@@ -28,6 +28,7 @@ use crate::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION, bytes_o
 use crate::transform::user::UserTransform;
 use crate::transform::{Chain, Scratch};
 use crate::{Error, Result};
+pub use options::TransformedStream;
 use output::Output;
 use std::any::Any;
 use std::sync::Arc;

@@ -17,11 +17,11 @@ use super::{
     EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, Window, WorkerConfig,
     check_limits, no_samples, total_samples,
 };
-use crate::config::options::{Pace, WindowSize};
 use crate::deserialize::ChunkTable;
 use crate::deserialize::Lengths;
 use crate::limits::{LARGEST_EPOCH, MOST_BARREN_SWEEPS};
 use crate::memory::room;
+use crate::randomize::{Pace, WindowSize};
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
 use order::SweepOrder;

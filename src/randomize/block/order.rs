@@ -4,9 +4,9 @@
 //! meant by their *position* in the sweep's order.
 
 use crate::Result;
-use crate::config::options::WindowSize;
 use crate::deserialize::ChunkInfo;
 use crate::memory::room;
+use crate::randomize::WindowSize;
 use crate::randomize::random::Random;
 use crate::sequence::ChunkId;
 

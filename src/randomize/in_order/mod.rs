@@ -16,11 +16,11 @@ use super::{
     EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
     total_samples,
 };
-use crate::config::options::Pace;
 use crate::deserialize::{ChunkInfo, ChunkTable, Lengths};
 use crate::error::ExceptionClass;
 use crate::limits::LARGEST_MINIBATCH;
 use crate::memory::room;
+use crate::randomize::Pace;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;

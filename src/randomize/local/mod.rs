@@ -21,10 +21,10 @@ mod window;
 pub use window::{Chunks, LocalPosition};
 
 use super::{EpochConfig, SIZE_OF_SWEEP, SWEEPS_UNLIMITED, Selection, WorkerConfig};
-use crate::config::options::Order;
 use crate::error::ExceptionClass;
 use crate::limits::{LARGEST_MINIBATCH, LONGEST_WAY};
 use crate::memory::room;
+use crate::randomize::Order;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use in_order::InOrder;

@@ -1,8 +1,8 @@
 //! The local timelines as CNTK produces them, whole windows at a time and without its faults: a reference for tests.
 
 use super::LocalPosition;
-use crate::config::options::{Order, WindowSize};
 use crate::randomize::random::Random;
+use crate::randomize::{Order, WindowSize};
 use crate::sequence::SequenceId;
 
 /// An entry of a window: a sequence with its length, or the end of a sweep.

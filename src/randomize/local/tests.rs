@@ -1,9 +1,9 @@
 //! Orders and states that CNTK 2.7 gave, and what happens at the edges.
 
 use super::*;
-use crate::config::options::WindowSize;
 use crate::deserialize::Listing;
 use crate::randomize::SIZE_UNLIMITED;
+use crate::randomize::WindowSize;
 use std::collections::BTreeSet;
 
 /// Chunks made from lists of lengths, which count their loads.

@@ -6,9 +6,9 @@
 
 use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
 use crate::Result;
-use crate::config::options::WindowSize;
 use crate::deserialize::Listing;
 use crate::memory::room;
+use crate::randomize::WindowSize;
 use crate::randomize::WorkerConfig;
 use crate::randomize::block::chunk_order;
 use crate::randomize::random::Random;

@@ -1,6 +1,6 @@
 //! Which pixels of one direction make a pixel of the result, and with what weights.
 
-use crate::config::options::Interpolation;
+use crate::transform::Interpolation;
 use std::ops::Range;
 
 /// Fixed point of weights for 8-bit values: 11 bits.

@@ -18,10 +18,10 @@ mod tests;
 
 use super::pixels::{Memory, for_pixels};
 use crate::Result;
-use crate::config::options::Interpolation;
 use crate::image::{Image, Pixels, Region};
 use crate::memory::room;
 use crate::processor::{InstructionSet, Processor, dispatch};
+use crate::transform::Interpolation;
 use axis::Axis;
 use kernels::{ByteCubic, ByteLanczos, ByteLinear, Kernel, Plain};
 use std::marker::PhantomData;

@@ -1,7 +1,7 @@
 //! Resizing value by value, as the algorithm is described: what the fast loops are compared with.
 
 use super::axis::{cubic, lanczos, taps};
-use crate::config::options::Interpolation;
+use crate::transform::Interpolation;
 
 /// An image of any type of values.
 #[derive(Debug, Clone)]

@@ -13,10 +13,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::config::options::HtkFeatureOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::{PARTS, Sampler};
+use crate::deserialize::htk::HtkFeatureOptions;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };

@@ -10,11 +10,11 @@ mod contents;
 #[cfg(test)]
 mod tests;
 
-use crate::config::options::LatticeOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::content::{FILES, Sampler};
 use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::htk::LatticeOptions;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::{ExceptionClass, Location};
 use crate::file::{DataFile, FileState};

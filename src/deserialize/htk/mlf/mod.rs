@@ -26,9 +26,9 @@ pub(crate) use states::StateList;
 pub(crate) use utterances::utterances;
 pub(crate) use write::MlfWriter;
 
-use crate::config::options::MlfOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::content::{FILES, Sampler};
+use crate::deserialize::htk::MlfOptions;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };

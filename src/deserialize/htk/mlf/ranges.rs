@@ -5,7 +5,7 @@
 //! each of them.
 
 use super::states::StateList;
-use crate::config::options::MlfOptions;
+use crate::deserialize::htk::MlfOptions;
 use crate::digits::up_to_eight;
 use crate::shown::quoted;
 use std::borrow::Cow;

@@ -12,12 +12,12 @@ use super::map::{self, Columns};
 use super::number::{CNumber, unsigned};
 use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::{Common, label_dim};
-use crate::config::options::{ImageOptions, Quirks};
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::content::Sampler;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::mix;
+use crate::deserialize::image::ImageOptions;
 use crate::deserialize::text::index::{Index, IndexOptions};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory, by_blocks,
@@ -27,6 +27,7 @@ use crate::file::DataFile;
 use crate::image::Region;
 use crate::log::Level;
 use crate::memory::room;
+use crate::release::Quirks;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::transform::user::UserTransform;

@@ -42,13 +42,14 @@ pub(crate) use cache::is_writer as is_cache_writer;
 pub use kept::{IndexCache, IndexSize};
 pub(super) use start::is_space;
 
-use crate::config::options::{Quirks, TextOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::handle::FileHandle;
+use crate::deserialize::text::TextOptions;
 use crate::deserialize::{ChunkInfo, IndexProgress, Lengths};
 use crate::file::DataFile;
 use crate::log::Logger;
 use crate::pool::Pool;
+use crate::release::Quirks;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use incremental::IncrementalIndex;

@@ -1,7 +1,7 @@
 //! What a text file may contain: the streams by their names in the file, and how strictly the file is read.
 
-use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::text::TextOptions;
 use crate::error::ExceptionClass;
 use crate::log::Logger;
 use crate::names::Distinct;

@@ -1,9 +1,9 @@
 //! Chunks of files: segments, tolerated errors over several loads, files that change.
 
 use crate::compact::ValueForm;
-use crate::config::options::{TextOptions, TextStream};
 use crate::corpus::Corpus;
 use crate::deserialize::text::TextDeserializer;
+use crate::deserialize::text::{TextOptions, TextStream};
 use crate::deserialize::{Ahead, Chunk, ChunkSource, ChunkTable, Loaded};
 use crate::pack::plain::PlainSequence;
 use crate::stream::{ElementType, Storage};

@@ -7,8 +7,8 @@ mod recorded;
 mod speed;
 
 use super::HtkFeatureDeserializer;
-use crate::config::options::HtkFeatureOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::htk::HtkFeatureOptions;
 use crate::deserialize::{ChunkSource, ChunkTable, Deserializer, Loaded};
 use crate::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
 use crate::stream::ElementType;

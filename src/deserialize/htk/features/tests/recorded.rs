@@ -1,8 +1,8 @@
 //! Outcomes that CNTK 2.7 was seen to have, for script files and feature files of every kind.
 
 use super::*;
-use crate::config::options::Release;
 use crate::error::ExceptionClass;
+use crate::release::Release;
 use crate::sequence::SequenceId;
 
 /// Script files of which CNTK delivers this many utterances and frames.

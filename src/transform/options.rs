@@ -1,67 +1,6 @@
-//! Settings of images and their transforms.
+//! Options of transforms.
 
 use crate::config::Section;
-use crate::file::Confinement;
-use crate::stream::ElementType;
-
-/// Options of the deserializers of images.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ImageOptions {
-    /// Path of the map file, or of the file with Base64 lines.
-    pub file: String,
-    /// Each line of `file` has the image itself, encoded as Base64.
-    pub base64: bool,
-    /// Name of the stream of images.
-    pub features: String,
-    /// What becomes of each image, in this order. The values are cast to `element` at the end.
-    pub transforms: Vec<TransformOptions>,
-    /// Name of the stream of labels.
-    pub labels: String,
-    /// Name of the stream of draws, if there is one: what the transforms show of each image
-    /// (`draw`).
-    pub draws: Option<String>,
-    /// Number of classes: values of a label.
-    pub label_dim: u64,
-    /// Labels are dense vectors (`readerType = "ImageReader"`), not sparse ones.
-    pub dense_labels: bool,
-    /// Images are decoded to one channel (`grayscale`).
-    pub grayscale: bool,
-    /// Each line stands for ten sequences (`multiViewCrop`).
-    pub multi_view: bool,
-    /// Keep and use an index file beside the Base64 file (`cacheIndex`).
-    pub cache_index: bool,
-    /// What is logged (`verbosity`).
-    pub verbosity: i32,
-    /// Most columns times rows of an image that are decoded; a larger image is an error before memory is taken for it.
-    pub max_pixels: u64,
-    /// Random transforms depend on nothing but seed, sweep and sequence (`reproducibleTransforms`).
-    pub reproducible: bool,
-    /// Type of the values.
-    pub element: ElementType,
-    /// Where the paths may lead that the file names (`confinePaths`).
-    pub confinement: Confinement,
-    /// The reader stands in CNTK's place: what CNTK 2.7 scrambles or fails for stays as it is
-    /// there.
-    pub as_cntk: bool,
-    /// The reader's `maxErrors`: images that may be left out.
-    pub max_errors: u64,
-}
-
-/// A dense stream of a deserializer that is not for images, each of whose samples is an image of numbers: rows of pixels of
-/// channels.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TransformedStream {
-    /// Number of the deserializer.
-    pub deserializer: usize,
-    /// Name of the stream.
-    pub stream: String,
-    /// Channels, columns and rows of a sample (`imageShape`); `None` if the stream has such a shape itself.
-    pub image: Option<[usize; 3]>,
-    /// What becomes of each sample, in this order.
-    pub transforms: Vec<TransformOptions>,
-    /// Random transforms depend on nothing but seed, sweep and sequence (`reproducibleTransforms`).
-    pub reproducible: bool,
-}
 
 /// One transform.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,5 @@
 //! Releases of CNTK in whose place a reader may stand, and what they do differently with the same data.
 
-use super::Pace;
-
 /// Releases of CNTK that read the same data differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
@@ -12,14 +10,6 @@ pub enum Release {
 }
 
 impl Release {
-    /// How far each worker reads for a minibatch.
-    pub fn pace(self) -> Pace {
-        match self {
-            Release::Beta => Pace::Beta,
-            Release::Current => Pace::Own,
-        }
-    }
-
     /// What is different in its data.
     pub fn quirks(self) -> Quirks {
         let is_beta = self == Release::Beta;

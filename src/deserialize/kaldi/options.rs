@@ -1,0 +1,33 @@
+//! Options of the deserializer of Kaldi archives.
+
+use crate::file::Confinement;
+use crate::stream::{ElementType, Storage};
+
+/// Options of the deserializer of Kaldi archives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KaldiOptions {
+    /// Name of its stream.
+    pub stream: String,
+    /// Path of the script file (`.scp`) or of the archive (`.ark`).
+    pub file: String,
+    /// `file` is a script file.
+    pub is_script: bool,
+    /// Values of a frame, or number of classes of integer vectors.
+    pub dim: u64,
+    /// Dense: matrices of features. Sparse: integer vectors of class numbers.
+    pub storage: Storage,
+    /// Neighbouring frames of a sample, before and after.
+    pub context: (u32, u32),
+    /// The only frame of each utterance is repeated for each sample of the reader's first stream (`expandToUtterance`).
+    pub expand: bool,
+    /// Utterances with more frames are left out (`maxSequenceSize`).
+    pub max_sequence_size: u32,
+    /// Minibatches are measured in this stream's samples.
+    pub defines_mb_size: bool,
+    /// Type of the values.
+    pub element: ElementType,
+    /// Each frame is a sequence.
+    pub frame_mode: bool,
+    /// Where the paths may lead that the file names (`confinePaths`).
+    pub confinement: Confinement,
+}

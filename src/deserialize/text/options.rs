@@ -1,0 +1,66 @@
+//! Options of the text format.
+
+use crate::release::Quirks;
+use crate::stream::{ElementType, Storage, StreamInfo};
+
+/// The greatest number of errors that can be tolerated: that of all.
+pub const MOST_ERRORS: u32 = crate::limits::MOST_ERRORS;
+
+/// Options of the text deserializer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextOptions {
+    /// Path of the file; or a pattern, or a list of both.
+    pub file: String,
+    /// Several files share one numbering of sequences (`sharedIds`).
+    pub shared_ids: bool,
+    /// Streams, sorted by name without regard to case: their order is the order of stream numbers.
+    pub streams: Vec<TextStream>,
+    /// Take every line as a sequence, whatever ids say.
+    pub skip_sequence_ids: bool,
+    /// Errors tolerated in the data.
+    pub max_errors: u32,
+    /// What is logged.
+    pub trace_level: u32,
+    /// Bytes of a chunk; never 0.
+    pub chunk_size: u64,
+    /// Keep and use an index file beside the data.
+    pub cache_index: bool,
+    /// Keep every chunk that was loaded once. CNTK's composite reader has no such cache.
+    pub keep_data_in_memory: bool,
+    /// Type of the values.
+    pub element: ElementType,
+    /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous reading.
+    pub strict_sequences: bool,
+    /// Those of the release in whose place the reader stands.
+    pub quirks: Quirks,
+}
+
+impl TextOptions {
+    /// The streams as the deserializer offers them.
+    pub fn stream_infos(&self) -> Vec<StreamInfo> {
+        let info = |stream: &TextStream| StreamInfo {
+            name: stream.name.clone(),
+            storage: stream.storage,
+            element: self.element,
+            shape: vec![stream.dim as usize],
+            defines_mb_size: stream.defines_mb_size,
+            is_binary: false,
+        };
+        self.streams.iter().map(info).collect()
+    }
+}
+
+/// A stream of the text deserializer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextStream {
+    /// Name of the stream.
+    pub name: String,
+    /// Name in the file; bytes, case-sensitive.
+    pub alias: String,
+    /// Values of one sample.
+    pub dim: u64,
+    /// Dense or sparse.
+    pub storage: Storage,
+    /// Minibatches are measured in this stream's samples.
+    pub defines_mb_size: bool,
+}
