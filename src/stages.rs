@@ -67,15 +67,7 @@ impl Stages {
     pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Stages> {
         let mut settings = settings.clone();
         // What is measured is work that a cache, or an earlier stage, would save.
-        for one in &mut settings.deserializers {
-            match one {
-                DeserializerOptions::Text(text) => {
-                    (text.cache_index, text.keep_data_in_memory) = (false, false);
-                }
-                DeserializerOptions::Binary(binary) => binary.keep_data_in_memory = false,
-                _ => {}
-            }
-        }
+        settings.deserializers.iter_mut().for_each(|one| one.format_mut().keep_nothing());
         let corpus = build::corpus(&settings);
         let table = opened(&settings, others, &corpus)?;
         Ok(Stages { settings, corpus, table })
@@ -90,10 +82,8 @@ impl Stages {
 
     /// The files that the data come from.
     fn files(&self) -> Vec<DataFile> {
-        let has_bytes = |one: &&DeserializerOptions| {
-            matches!(one, DeserializerOptions::Text(_) | DeserializerOptions::Binary(_))
-        };
-        let files = self.settings.deserializers.iter().filter(has_bytes);
+        let formats = self.settings.deserializers.iter().map(DeserializerOptions::format);
+        let files = formats.filter(|format| format.facts().files_hold_data);
         let paths = files.flat_map(|one| files::named(one.name()).unwrap_or_default());
         paths.filter_map(|path| DataFile::open(&path).ok()).collect()
     }

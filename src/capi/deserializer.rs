@@ -15,9 +15,9 @@ use crate::corpus::Corpus;
 use crate::deserialize::binary;
 use crate::deserialize::bundle::frame_mode;
 use crate::deserialize::check;
+use crate::deserialize::format::Context;
 use crate::deserialize::frames::Frames;
-use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
-use crate::deserialize::{Deserializer, InFrameMode, image, text as ctf};
+use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode, image, text as ctf};
 use crate::fork::Process;
 use crate::memory::room;
 use crate::pool::Pool;
@@ -209,19 +209,12 @@ fn open_speech(
     corpus: &Arc<Corpus>,
     is_primary: bool,
 ) -> Result<Arc<dyn Deserializer>> {
-    let (opened, takes_frames): (Arc<dyn Deserializer>, bool) = match options {
-        DeserializerOptions::HtkFeatures(features) => {
-            let opened = HtkFeatureDeserializer::open(features, corpus, is_primary)?;
-            (Arc::new(opened), features.frame_mode)
-        }
-        DeserializerOptions::Mlf(mlf) => {
-            (Arc::new(MlfDeserializer::open(mlf, corpus, is_primary)?), mlf.frame_mode)
-        }
-        DeserializerOptions::Lattice(lattice) => {
-            (Arc::new(LatticeDeserializer::open(lattice, corpus, is_primary)?), false)
-        }
-        _ => return Err(Error::internal("These are no options of speech.")),
+    let (format, pool) = (options.format(), Pool::shared()?);
+    let AnyDeserializer::Known(opened) = format.open(Context::alone(corpus, &pool, is_primary))?.deserializer
+    else {
+        return Err(Error::internal("Speech lists its utterances beforehand."));
     };
+    let takes_frames = format.facts().frame_mode;
     if takes_frames && frame_mode(&*opened) != InFrameMode::Whole {
         return Ok(Arc::new(Frames::new(opened, corpus)?));
     }

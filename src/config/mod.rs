@@ -154,7 +154,7 @@ impl Config {
                     settings_of(&self.section, kind, others, &["maxSequenceLength", "definesMBSize"]);
                 settings.map(|mut settings| {
                     settings.in_place_of = Some(release);
-                    settings.deserializers.iter_mut().for_each(|one| one.follow(release));
+                    settings.deserializers.iter_mut().for_each(|one| one.format_mut().follow(release));
                     settings
                 })
             }
@@ -309,7 +309,7 @@ fn settings_of(
         ReaderType::Htk => legacy::read_htk(section)?,
     };
     let confinement = read_confinement(section)?;
-    settings.deserializers.iter_mut().for_each(|deserializer| deserializer.confine(&confinement));
+    settings.deserializers.iter_mut().for_each(|one| one.format_mut().confine(&confinement));
     section.log().report(section.path(), unremarkable, Logger { trace_level: settings.trace_level });
     Ok(settings)
 }

@@ -16,6 +16,7 @@ pub mod fetch;
 pub mod fetched;
 pub(crate) mod files;
 pub(crate) mod fingerprint;
+pub mod format;
 pub mod frames;
 mod handle;
 pub mod htk;

@@ -1,7 +1,7 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
@@ -209,7 +209,7 @@ impl Builder {
             let corpus = build::corpus(settings);
             let mut caches = Vec::new();
             for one in &settings.deserializers {
-                let DeserializerOptions::Text(text) = one else { continue };
+                let Some(text) = one.text() else { continue };
                 for file in files::named(&text.file)? {
                     caches.push(IndexCache::of(&TextOptions { file, ..text.clone() }, &corpus));
                 }

@@ -4,7 +4,7 @@ use super::inspector::{Extent, memory_of_all};
 use super::{Lengths, TextOutline, WindowUse};
 use crate::Result;
 use crate::cancel::carried;
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::check::StreamStatistics;
 use crate::deserialize::files;
@@ -56,8 +56,8 @@ impl Brief {
         let corpus = build::corpus(settings);
         let mut members = Vec::with_capacity(settings.deserializers.len());
         for one in &settings.deserializers {
-            let DeserializerOptions::Text(text) = one else { return Ok(None) };
-            match BriefMember::open(text, one.type_name(), &corpus)? {
+            let Some(text) = one.text() else { return Ok(None) };
+            match BriefMember::open(text, one.format().type_name(), &corpus)? {
                 Some(member) => members.push(member),
                 None => return Ok(None),
             }

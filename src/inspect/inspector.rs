@@ -63,12 +63,9 @@ impl Inspector {
         let corpus = build::corpus(&settings);
         let opened: Vec<_> = build::open_each(&settings, others, &corpus, &pool, false).collect();
         let describe = |(one, opened): (&DeserializerOptions, Result<AnyDeserializer>)| InspectedMember {
-            cache: match one {
-                DeserializerOptions::Text(text) => cache_of(text, &corpus),
-                _ => None,
-            },
-            name: one.name().to_owned(),
-            kind: one.type_name().to_owned(),
+            cache: one.text().and_then(|text| cache_of(text, &corpus)),
+            name: one.format().name().to_owned(),
+            kind: one.format().type_name().to_owned(),
             opened: opened.and_then(|opened| match opened {
                 AnyDeserializer::Known(deserializer) => Ok(deserializer),
                 AnyDeserializer::Listing(_) => {

@@ -28,10 +28,7 @@ pub(super) fn of_member(
     is_joined: bool,
 ) -> Vec<Finding> {
     let mut notes: Vec<Finding> = counted.iter().map(|note| of_count(member, note)).collect();
-    let has_indices = matches!(
-        options,
-        Some(DeserializerOptions::Text(_) | DeserializerOptions::Binary(_) | DeserializerOptions::Image(_))
-    );
+    let has_indices = options.is_some_and(|options| options.format().facts().has_written_indices);
     for (info, seen) in member.streams().iter().zip(statistics).filter(|_| has_indices) {
         let of_stream = of_stream(info, seen).map(|(message, detail)| {
             let mut note = Finding::new(Severity::Note, message).in_file(member.name());
@@ -41,7 +38,7 @@ pub(super) fn of_member(
         });
         notes.extend(of_stream);
     }
-    if let Some(DeserializerOptions::Text(text)) = options {
+    if let Some(text) = options.and_then(DeserializerOptions::text) {
         notes.extend(of_ids(text, member, is_joined));
     }
     if member.opened().is_some() && member.lengths().sequences() == 0 {
@@ -54,7 +51,7 @@ pub(super) fn of_member(
 
 /// The note that a file that is read as text has another format.
 pub(super) fn of_format(options: Option<&DeserializerOptions>) -> Option<Finding> {
-    let Some(DeserializerOptions::Text(text)) = options else { return None };
+    let text = options?.text()?;
     let path = files::named(&text.file).ok()?.into_iter().next()?;
     let explained = FileFormat::explain(&DataFile::open(&path).ok()?, FileFormat::is_ctf);
     (!explained.is_empty()).then(|| Finding::new(Severity::Note, explained).in_file(&path))

@@ -1,23 +1,17 @@
 //! From options to deserializers.
 
 use super::inspect;
-use crate::cancel::Current;
 use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::config::{self, Written};
 use crate::corpus::Corpus;
-use crate::deserialize::binary;
 use crate::deserialize::bundle::{
     Bundle, JoinOptions, Member, check_frames, check_names, frame_mode, frame_modes,
 };
 use crate::deserialize::check;
-use crate::deserialize::custom::ForeignOptions;
-use crate::deserialize::custom::{self, Factory, Registered, Request};
+use crate::deserialize::custom::{Factory, Registered};
 use crate::deserialize::fetch::check_late_shapes;
+use crate::deserialize::format::{Context, Users};
 use crate::deserialize::frames::Frames;
-use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer, mlf};
-use crate::deserialize::image;
-use crate::deserialize::kaldi::KaldiDeserializer;
-use crate::deserialize::text;
 use crate::deserialize::transformed;
 use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::file::DataFile;
@@ -76,7 +70,11 @@ pub(super) fn deserializer(
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let opened = open_each(options, others, corpus, pool, incremental).collect::<Result<Vec<_>>>()?;
     let describe = |(one, deserializer): (&DeserializerOptions, &AnyDeserializer)| {
-        inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer.clone())
+        inspect::Member::new(
+            one.format().name().to_owned(),
+            one.format().type_name().to_owned(),
+            deserializer.clone(),
+        )
     };
     opened.iter().for_each(|one| check::log_remarks(&*one.source()));
     let described = options.deserializers.iter().zip(&opened).map(describe).collect();
@@ -92,10 +90,24 @@ pub(crate) fn open_each<'a>(
     pool: &'a Pool,
     incremental: bool,
 ) -> impl Iterator<Item = Result<AnyDeserializer>> + use<'a> {
-    let users = others.registered.iter().map(Registered::name).collect();
-    let mut opener = Opener { others, users, corpus, pool, incremental, scanned: None };
+    let names: Distinct<'_> = others.registered.iter().map(Registered::name).collect();
+    // What the deserializer before has found for the next one.
+    let mut ahead = None;
     options.deserializers.iter().enumerate().map(move |(number, one)| {
-        let opened = opener.open(one, number == 0, options.deserializers.get(number + 1));
+        let Others { registered, factory, transforms, labels_may_be_first, .. } = *others;
+        let context = Context {
+            is_primary: number == 0,
+            labels_may_be_first,
+            is_incremental: incremental,
+            next: options.deserializers.get(number + 1).map(DeserializerOptions::format),
+            ahead: ahead.take(),
+            users: Users { registered, names: Some(&names), factory, transforms },
+            ..Context::alone(corpus, pool, false)
+        };
+        let opened = one.format().open(context).map(|opened| {
+            ahead = opened.ahead;
+            opened.deserializer
+        });
         let deserializer = opened.map_err(|error| described(error, one, options.descriptions.get(number)))?;
         // They are in the order of the deserializers.
         let first = options.transformed.partition_point(|stream| stream.deserializer < number);
@@ -109,22 +121,11 @@ pub(crate) fn open_each<'a>(
 /// where the configuration describes the deserializer.
 fn described(error: Error, options: &DeserializerOptions, description: Option<&Written>) -> Error {
     let file = error.location().file.as_deref().map(DataFile::open);
+    let signature = options.format().facts().signature;
     let explained = match (error.kind(), file) {
-        (ErrorKind::Data, Some(Ok(file))) => FileFormat::explain(&file, |format| {
-            !format.is_certain()
-                || match options {
-                    // Its own errors explain it.
-                    DeserializerOptions::Text(_) => true,
-                    DeserializerOptions::Binary(_) => format == FileFormat::Cbf,
-                    DeserializerOptions::HtkFeatures(_) => format == FileFormat::HtkFeatures,
-                    DeserializerOptions::Mlf(_) => format == FileFormat::Mlf,
-                    DeserializerOptions::Kaldi(_) => format == FileFormat::KaldiArchive,
-                    DeserializerOptions::Image(_)
-                    | DeserializerOptions::Lattice(_)
-                    | DeserializerOptions::User(_)
-                    | DeserializerOptions::Foreign(_) => false,
-                }
-        }),
+        (ErrorKind::Data, Some(Ok(file))) => {
+            FileFormat::explain(&file, |format| !format.is_certain() || signature.accepts(format))
+        }
         _ => String::new(),
     };
     let error = error.with_detail(explained);
@@ -167,7 +168,7 @@ pub(crate) fn compose(
             let message =
                 "Expected input to contain samples, but the number of successfully read samples was 0.";
             let detail = "Its sequences have no samples, or there are none: check the file, and the warnings about it.";
-            return Err(Error::data(message).with_detail(detail).in_file(first.name()));
+            return Err(Error::data(message).with_detail(detail).in_file(first.format().name()));
         }
     }
     Ok(deserializer)
@@ -182,10 +183,13 @@ fn join(
 ) -> Result<Arc<dyn Deserializer>> {
     let members =
         opened.into_iter().zip(&options.deserializers).map(|(deserializer, one)| match deserializer {
-            AnyDeserializer::Known(deserializer) => Ok(Member::new(one.name().to_owned(), deserializer)),
+            AnyDeserializer::Known(deserializer) => {
+                Ok(Member::new(one.format().name().to_owned(), deserializer))
+            }
             AnyDeserializer::Listing(_) => {
-                let message = format!("The deserializer '{}' cannot be joined with others.", one.name());
-                Err(Error::argument(message).with_detail(config::lacks_list_of(one.name())))
+                let message =
+                    format!("The deserializer '{}' cannot be joined with others.", one.format().name());
+                Err(Error::argument(message).with_detail(config::lacks_list_of(one.format().name())))
             }
         });
     let mut members = members.collect::<Result<Vec<_>>>()?;
@@ -206,11 +210,9 @@ fn join(
         // possible where the primary lists frames itself, or where users' code finds the partner of
         // each frame.
         let is_sliced = |member: &Member| member.mode != InFrameMode::Whole;
-        let is_user = |one: &DeserializerOptions| {
-            matches!(one, DeserializerOptions::User(_) | DeserializerOptions::Foreign(_))
+        let lists_frames = |(one, member): (&DeserializerOptions, &Member)| {
+            one.format().facts().is_foreign && !is_sliced(member)
         };
-        let lists_frames =
-            |(one, member): (&DeserializerOptions, &Member)| is_user(one) && !is_sliced(member);
         of_utterances = members.first().is_some_and(is_sliced)
             && !options.deserializers.iter().zip(&members).any(lists_frames);
         if !of_utterances {
@@ -247,90 +249,5 @@ fn choose_modes(options: &ReaderSettings, members: &mut [Member], corpus: &Corpu
             Ok(())
         }
         checked => checked,
-    }
-}
-
-/// Opens deserializers one after the other.
-struct Opener<'a> {
-    others: &'a Others<'a>,
-    /// The names of users' deserializers.
-    users: Distinct<'a>,
-    corpus: &'a Arc<Corpus>,
-    pool: &'a Pool,
-    /// A table of chunks may be made while data are read.
-    incremental: bool,
-    /// What is known of the labels that are opened next.
-    scanned: Option<mlf::ScannedAhead>,
-}
-
-impl Opener<'_> {
-    /// Opens one deserializer. The library's own index their data on the pool; users' code does not run there. If `next`, the
-    /// one that will be opened after it, has labels of speech, these are looked for at the same time as the features.
-    fn open(
-        &mut self,
-        options: &DeserializerOptions,
-        is_primary: bool,
-        next: Option<&DeserializerOptions>,
-    ) -> Result<AnyDeserializer> {
-        let &mut Opener { others, ref users, corpus, pool, incremental, ref mut scanned } = self;
-        let scanned = scanned.take();
-        Ok(match options {
-            DeserializerOptions::Text(options) => {
-                let open = || text::open_files(options, corpus, true, incremental.then_some(pool));
-                AnyDeserializer::Known(pool.install(open)?)
-            }
-            DeserializerOptions::Binary(options) => {
-                AnyDeserializer::Known(pool.install(|| binary::open_files(options, corpus, true))?)
-            }
-            DeserializerOptions::Image(image) => {
-                AnyDeserializer::Known(pool.install(|| image::open(image, others.transforms, corpus))?)
-            }
-            DeserializerOptions::HtkFeatures(features) => {
-                let labels = match next {
-                    Some(DeserializerOptions::Mlf(labels)) if pool.threads() > 1 => Some(labels),
-                    _ => None,
-                };
-                let call = Current::get();
-                let open = || HtkFeatureDeserializer::open(features, corpus, is_primary);
-                let scan = || call.within(|| labels.and_then(mlf::scan_ahead));
-                let (opened, scanned) = pool.install(|| rayon::join(open, scan));
-                self.scanned = scanned;
-                AnyDeserializer::Known(Arc::new(opened?))
-            }
-            DeserializerOptions::Mlf(mlf) => {
-                let is_primary = is_primary && !others.labels_may_be_first;
-                let open = || MlfDeserializer::open_scanned(mlf, corpus, is_primary, scanned);
-                AnyDeserializer::Known(Arc::new(pool.install(open)?))
-            }
-            DeserializerOptions::Lattice(lattice) => {
-                let opened = pool.install(|| LatticeDeserializer::open(lattice, corpus, is_primary))?;
-                AnyDeserializer::Known(Arc::new(opened))
-            }
-            DeserializerOptions::Kaldi(kaldi) => {
-                let opened = pool.install(|| KaldiDeserializer::open(kaldi, corpus, is_primary))?;
-                AnyDeserializer::Known(Arc::new(opened))
-            }
-            DeserializerOptions::User(user) => {
-                let found = users.number(&user.name).map(|number| &others.registered[number]);
-                let message = || {
-                    let names: Vec<_> =
-                        others.registered.iter().map(|one| format!("'{}'", one.name())).collect();
-                    let known = match names.is_empty() {
-                        true => "None was registered.".to_owned(),
-                        false => format!("Registered are {}.", names.join(", ")),
-                    };
-                    Error::argument(format!("No deserializer was registered as '{}'.", user.name))
-                        .with_detail(known)
-                        .with_detail("Register it by the name that the configuration's 'type' has, before the reader is opened.")
-                };
-                found.ok_or_else(message)?.open(user.composable, is_primary, corpus)?
-            }
-            DeserializerOptions::Foreign(foreign) => {
-                let ForeignOptions { name, section, composable } = foreign;
-                let factory = others.factory.ok_or_else(|| Error::internal("There is no factory."))?;
-                let is_composable = *composable;
-                custom::make(factory, &Request { section, name, corpus, is_primary, is_composable })?
-            }
-        })
     }
 }

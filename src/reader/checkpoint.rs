@@ -11,7 +11,7 @@
 
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::{AnyDeserializer, ChunkSource, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;
@@ -213,10 +213,7 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
         ("streams", streams.join("; ")),
     ];
     // A reader that transforms nothing has no such fact: its checkpoints are those of versions before there were transforms.
-    let of_images = options.deserializers.iter().filter_map(|one| match one {
-        DeserializerOptions::Image(image) => Some(image.reproducible),
-        _ => None,
-    });
+    let of_images = options.deserializers.iter().filter_map(|one| one.format().facts().reproducible);
     let of_streams = options.transformed.iter().map(|stream| stream.reproducible);
     let draws: Vec<&str> = of_images
         .chain(of_streams)

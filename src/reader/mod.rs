@@ -24,7 +24,7 @@ mod store;
 /// frames, although the configuration says 'truncated = true'.
 fn has_images_alone(options: &ReaderSettings) -> bool {
     options.packing == Packing::Frame
-        && matches!(options.deserializers.as_slice(), [DeserializerOptions::Image(_)])
+        && matches!(options.deserializers.as_slice(), [one] if one.format().facts().has_images)
 }
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ pub use epoch::{Epoch, ReadConfig};
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
 use crate::error::ExceptionClass;

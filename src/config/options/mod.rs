@@ -16,7 +16,7 @@ pub use crate::transform::{
 };
 
 use super::Written;
-use crate::file::Confinement;
+use crate::deserialize::format::Format;
 use crate::stream::ElementType;
 
 /// Everything a reader is built from.
@@ -121,73 +121,41 @@ pub enum DeserializerOptions {
 }
 
 impl DeserializerOptions {
-    /// Confines the paths that its files name.
-    pub(super) fn confine(&mut self, confinement: &Confinement) {
-        let own = match self {
-            DeserializerOptions::HtkFeatures(features) => &mut features.confinement,
-            DeserializerOptions::Mlf(labels) => &mut labels.confinement,
-            DeserializerOptions::Lattice(lattices) => &mut lattices.confinement,
-            DeserializerOptions::Kaldi(kaldi) => &mut kaldi.confinement,
-            DeserializerOptions::Image(images) => &mut images.confinement,
-            DeserializerOptions::Text(_)
-            | DeserializerOptions::Binary(_)
-            | DeserializerOptions::User(_)
-            | DeserializerOptions::Foreign(_) => return,
-        };
-        own.clone_from(confinement);
-    }
-
-    /// Reads the data as a release does.
-    pub(super) fn follow(&mut self, release: Release) {
+    /// The format that they belong to.
+    pub fn format(&self) -> &dyn Format {
         match self {
-            DeserializerOptions::Text(text) => text.quirks = release.quirks(),
-            DeserializerOptions::HtkFeatures(features) => features.quirks = release.quirks(),
-            DeserializerOptions::Mlf(labels) => labels.quirks = release.quirks(),
-            DeserializerOptions::Binary(binary) => binary.ignores_unmatched = true,
-            DeserializerOptions::Image(image) => {
-                (image.as_cntk, image.draws) = (true, None);
-            }
-            DeserializerOptions::Lattice(_)
-            | DeserializerOptions::Kaldi(_)
-            | DeserializerOptions::User(_)
-            | DeserializerOptions::Foreign(_) => {}
+            DeserializerOptions::Text(text) => text,
+            DeserializerOptions::Binary(binary) => binary,
+            DeserializerOptions::HtkFeatures(features) => features,
+            DeserializerOptions::Mlf(mlf) => mlf,
+            DeserializerOptions::Lattice(lattice) => lattice,
+            DeserializerOptions::Kaldi(kaldi) => kaldi,
+            DeserializerOptions::Image(image) => image,
+            DeserializerOptions::User(user) => user,
+            DeserializerOptions::Foreign(foreign) => foreign,
         }
     }
 
-    /// The `type` that stands for it in configurations.
-    pub fn type_name(&self) -> &str {
+    /// [`DeserializerOptions::format`], to change it.
+    pub fn format_mut(&mut self) -> &mut dyn Format {
         match self {
-            DeserializerOptions::Text(_) => "CNTKTextFormatDeserializer",
-            DeserializerOptions::Binary(_) => "CNTKBinaryFormatDeserializer",
-            DeserializerOptions::HtkFeatures(_) => "HTKFeatureDeserializer",
-            DeserializerOptions::Mlf(mlf) if mlf.binary => "HTKMLFBinaryDeserializer",
-            DeserializerOptions::Mlf(_) => "HTKMLFDeserializer",
-            DeserializerOptions::Lattice(_) => "LatticeDeserializer",
-            DeserializerOptions::Kaldi(_) => "KaldiDeserializer",
-            DeserializerOptions::Image(image) if image.base64 => "Base64ImageDeserializer",
-            DeserializerOptions::Image(_) => "ImageDeserializer",
-            DeserializerOptions::User(user) => &user.name,
-            DeserializerOptions::Foreign(foreign) => &foreign.name,
+            DeserializerOptions::Text(text) => text,
+            DeserializerOptions::Binary(binary) => binary,
+            DeserializerOptions::HtkFeatures(features) => features,
+            DeserializerOptions::Mlf(mlf) => mlf,
+            DeserializerOptions::Lattice(lattice) => lattice,
+            DeserializerOptions::Kaldi(kaldi) => kaldi,
+            DeserializerOptions::Image(image) => image,
+            DeserializerOptions::User(user) => user,
+            DeserializerOptions::Foreign(foreign) => foreign,
         }
     }
 
-    /// Path of the file, or the name of a user's deserializer.
-    pub fn name(&self) -> &str {
+    /// Those of the text format, if they are.
+    pub fn text(&self) -> Option<&TextOptions> {
         match self {
-            DeserializerOptions::Text(text) => &text.file,
-            DeserializerOptions::Binary(binary) => &binary.file,
-            DeserializerOptions::HtkFeatures(features) => first(&features.scp_files),
-            DeserializerOptions::Mlf(mlf) => first(&mlf.files),
-            DeserializerOptions::Lattice(lattice) => &lattice.index_file,
-            DeserializerOptions::Kaldi(kaldi) => &kaldi.file,
-            DeserializerOptions::Image(image) => &image.file,
-            DeserializerOptions::User(user) => &user.name,
-            DeserializerOptions::Foreign(foreign) => &foreign.name,
+            DeserializerOptions::Text(text) => Some(text),
+            _ => None,
         }
     }
-}
-
-/// The first of several paths.
-fn first(paths: &[String]) -> &str {
-    paths.first().map_or("", String::as_str)
 }

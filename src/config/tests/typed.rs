@@ -320,7 +320,7 @@ fn added_deserializers_follow_those_of_the_configuration() {
     ];
     let users = [UserType { name: "u", composable: true }, UserType { name: "v", composable: true }];
     let settings = config.settings(Others { users: &users, added: &added, ..Others::default() }).unwrap();
-    let names: Vec<_> = settings.deserializers.iter().map(|one| one.name()).collect();
+    let names: Vec<_> = settings.deserializers.iter().map(|one| one.format().name()).collect();
     assert_eq!(names, ["u", "a", "v", "b"]);
 }
 

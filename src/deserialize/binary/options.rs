@@ -1,5 +1,11 @@
 //! Options of the binary format.
 
+use crate::Result;
+use crate::deserialize::AnyDeserializer;
+use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
+use crate::file::Confinement;
+use crate::recognize::FileFormat;
+use crate::release::Release;
 use crate::stream::ElementType;
 
 /// Options of the binary deserializer.
@@ -20,4 +26,42 @@ pub struct BinaryOptions {
     pub trace_level: u32,
     /// Type of the values; the file's must be the same.
     pub element: ElementType,
+}
+
+impl Format for BinaryOptions {
+    fn type_name(&self) -> &str {
+        "CNTKBinaryFormatDeserializer"
+    }
+
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            signature: Signature::Is(FileFormat::Cbf),
+            has_written_indices: true,
+            files_hold_data: true,
+            ..Facts::default()
+        }
+    }
+
+    fn open(&self, context: Context<'_>) -> Result<Opened> {
+        let Context { corpus, pool, .. } = context;
+        Ok(AnyDeserializer::Known(pool.install(|| super::open_files(self, corpus, true))?).into())
+    }
+
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn confine(&mut self, _: &Confinement) {}
+
+    fn follow(&mut self, _: Release) {
+        self.ignores_unmatched = true;
+    }
+
+    fn keep_nothing(&mut self) {
+        self.keep_data_in_memory = false;
+    }
 }

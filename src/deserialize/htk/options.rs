@@ -1,8 +1,16 @@
 //! Options of the deserializers of HTK features, labels and lattices.
 
+use super::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer, mlf};
+use crate::Result;
+use crate::cancel::Current;
+use crate::deserialize::AnyDeserializer;
+use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
+use crate::recognize::FileFormat;
 use crate::release::Quirks;
+use crate::release::Release;
 use crate::stream::ElementType;
+use std::sync::Arc;
 
 /// Options of the deserializer of HTK feature files.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,4 +110,120 @@ pub struct LatticeOptions {
     pub verbosity: i32,
     /// Where the paths may lead that the file names (`confinePaths`).
     pub confinement: Confinement,
+}
+
+impl Format for HtkFeatureOptions {
+    fn type_name(&self) -> &str {
+        "HTKFeatureDeserializer"
+    }
+
+    fn name(&self) -> &str {
+        first(&self.scp_files)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            signature: Signature::Is(FileFormat::HtkFeatures),
+            frame_mode: self.frame_mode,
+            ..Facts::default()
+        }
+    }
+
+    fn open(&self, context: Context<'_>) -> Result<Opened> {
+        let Context { corpus, pool, is_primary, next, .. } = context;
+        // Labels come next: their file is scanned while keys are numbered here.
+        let next = next.filter(|_| pool.threads() > 1);
+        let call = Current::get();
+        let open = || HtkFeatureDeserializer::open(self, corpus, is_primary);
+        let scan = || call.within(|| next.and_then(Format::scan_ahead));
+        let (opened, ahead) = pool.install(|| rayon::join(open, scan));
+        Ok(Opened { deserializer: AnyDeserializer::Known(Arc::new(opened?)), ahead })
+    }
+
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn confine(&mut self, confinement: &Confinement) {
+        self.confinement.clone_from(confinement);
+    }
+
+    fn follow(&mut self, release: Release) {
+        self.quirks = release.quirks();
+    }
+
+    fn keep_nothing(&mut self) {}
+}
+
+impl Format for MlfOptions {
+    fn type_name(&self) -> &str {
+        if self.binary { "HTKMLFBinaryDeserializer" } else { "HTKMLFDeserializer" }
+    }
+
+    fn name(&self) -> &str {
+        first(&self.files)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { signature: Signature::Is(FileFormat::Mlf), frame_mode: self.frame_mode, ..Facts::default() }
+    }
+
+    fn open(&self, context: Context<'_>) -> Result<Opened> {
+        let Context { corpus, pool, is_primary, labels_may_be_first, ahead, .. } = context;
+        let is_primary = is_primary && !labels_may_be_first;
+        let scanned = ahead.and_then(|ahead| ahead.downcast().ok()).map(|scanned| *scanned);
+        let opened = pool.install(|| MlfDeserializer::open_scanned(self, corpus, is_primary, scanned))?;
+        Ok(AnyDeserializer::Known(Arc::new(opened)).into())
+    }
+
+    fn scan_ahead(&self) -> Option<Ahead> {
+        mlf::scan_ahead(self).map(|scanned| Box::new(scanned) as Ahead)
+    }
+
+    fn confine(&mut self, confinement: &Confinement) {
+        self.confinement.clone_from(confinement);
+    }
+
+    fn follow(&mut self, release: Release) {
+        self.quirks = release.quirks();
+    }
+
+    fn keep_nothing(&mut self) {}
+}
+
+impl Format for LatticeOptions {
+    fn type_name(&self) -> &str {
+        "LatticeDeserializer"
+    }
+
+    fn name(&self) -> &str {
+        &self.index_file
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn open(&self, context: Context<'_>) -> Result<Opened> {
+        let Context { corpus, pool, is_primary, .. } = context;
+        let opened = pool.install(|| LatticeDeserializer::open(self, corpus, is_primary))?;
+        Ok(AnyDeserializer::Known(Arc::new(opened)).into())
+    }
+
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn confine(&mut self, confinement: &Confinement) {
+        self.confinement.clone_from(confinement);
+    }
+
+    fn follow(&mut self, _: Release) {}
+
+    fn keep_nothing(&mut self) {}
+}
+
+/// The first of several paths.
+fn first(paths: &[String]) -> &str {
+    paths.first().map_or("", String::as_str)
 }

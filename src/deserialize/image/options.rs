@@ -1,6 +1,10 @@
 //! Options of the deserializers of images.
 
+use crate::Result;
+use crate::deserialize::AnyDeserializer;
+use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened};
 use crate::file::Confinement;
+use crate::release::Release;
 use crate::stream::ElementType;
 use crate::transform::TransformOptions;
 
@@ -45,4 +49,43 @@ pub struct ImageOptions {
     pub as_cntk: bool,
     /// The reader's `maxErrors`: images that may be left out.
     pub max_errors: u64,
+}
+
+impl Format for ImageOptions {
+    fn type_name(&self) -> &str {
+        if self.base64 { "Base64ImageDeserializer" } else { "ImageDeserializer" }
+    }
+
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            has_images: true,
+            reproducible: Some(self.reproducible),
+            has_written_indices: true,
+            ..Facts::default()
+        }
+    }
+
+    fn open(&self, context: Context<'_>) -> Result<Opened> {
+        let Context { corpus, pool, users, .. } = context;
+        let opened = pool.install(|| super::open(self, users.transforms, corpus))?;
+        Ok(AnyDeserializer::Known(opened).into())
+    }
+
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn confine(&mut self, confinement: &Confinement) {
+        self.confinement.clone_from(confinement);
+    }
+
+    fn follow(&mut self, _: Release) {
+        (self.as_cntk, self.draws) = (true, None);
+    }
+
+    fn keep_nothing(&mut self) {}
 }

@@ -1,7 +1,14 @@
 //! Options of the deserializer of Kaldi archives.
 
+use super::KaldiDeserializer;
+use crate::Result;
+use crate::deserialize::AnyDeserializer;
+use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
+use crate::recognize::FileFormat;
+use crate::release::Release;
 use crate::stream::{ElementType, Storage};
+use std::sync::Arc;
 
 /// Options of the deserializer of Kaldi archives.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,4 +37,40 @@ pub struct KaldiOptions {
     pub frame_mode: bool,
     /// Where the paths may lead that the file names (`confinePaths`).
     pub confinement: Confinement,
+}
+
+impl Format for KaldiOptions {
+    fn type_name(&self) -> &str {
+        "KaldiDeserializer"
+    }
+
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            signature: Signature::Is(FileFormat::KaldiArchive),
+            frame_mode: self.frame_mode,
+            ..Facts::default()
+        }
+    }
+
+    fn open(&self, context: Context<'_>) -> Result<Opened> {
+        let Context { corpus, pool, is_primary, .. } = context;
+        let opened = pool.install(|| KaldiDeserializer::open(self, corpus, is_primary))?;
+        Ok(AnyDeserializer::Known(Arc::new(opened)).into())
+    }
+
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn confine(&mut self, confinement: &Confinement) {
+        self.confinement.clone_from(confinement);
+    }
+
+    fn follow(&mut self, _: Release) {}
+
+    fn keep_nothing(&mut self) {}
 }

@@ -1,6 +1,11 @@
 //! Options of the text format.
 
+use crate::Result;
+use crate::deserialize::AnyDeserializer;
+use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
+use crate::file::Confinement;
 use crate::release::Quirks;
+use crate::release::Release;
 use crate::stream::{ElementType, Storage, StreamInfo};
 
 /// The greatest number of errors that can be tolerated: that of all.
@@ -63,4 +68,43 @@ pub struct TextStream {
     pub storage: Storage,
     /// Minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
+}
+
+impl Format for TextOptions {
+    fn type_name(&self) -> &str {
+        "CNTKTextFormatDeserializer"
+    }
+
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            signature: Signature::Explained,
+            has_written_indices: true,
+            files_hold_data: true,
+            ..Facts::default()
+        }
+    }
+
+    fn open(&self, context: Context<'_>) -> Result<Opened> {
+        let Context { corpus, pool, is_incremental, .. } = context;
+        let open = || super::open_files(self, corpus, true, is_incremental.then_some(pool));
+        Ok(AnyDeserializer::Known(pool.install(open)?).into())
+    }
+
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn confine(&mut self, _: &Confinement) {}
+
+    fn follow(&mut self, release: Release) {
+        self.quirks = release.quirks();
+    }
+
+    fn keep_nothing(&mut self) {
+        (self.cache_index, self.keep_data_in_memory) = (false, false);
+    }
 }

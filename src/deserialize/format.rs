@@ -1,0 +1,155 @@
+//! Formats: what the rest of the library knows of the options of a deserializer, and how its data
+//! are opened.
+//!
+//! Each format implements [`Format`] in its own folder. Code elsewhere that wants to know which
+//! format it has asks for a fact, never for the type.
+
+use super::AnyDeserializer;
+use super::custom::{Factory, Registered};
+use crate::Result;
+use crate::corpus::Corpus;
+use crate::file::Confinement;
+use crate::names::Distinct;
+use crate::pool::Pool;
+use crate::recognize::FileFormat;
+use crate::release::Release;
+use crate::transform::user::UserTransform;
+use std::any::Any;
+use std::sync::Arc;
+
+/// The options of one deserializer.
+pub trait Format: Send + Sync {
+    /// The `type` that stands for it in CNTK's configurations.
+    fn type_name(&self) -> &str;
+
+    /// Path of its file, or the name of a user's deserializer.
+    fn name(&self) -> &str;
+
+    /// What the engine and the tools need to know before it is opened.
+    fn facts(&self) -> Facts;
+
+    /// Opens the data. Formats of the library index them on the pool; users' code does not run
+    /// there.
+    fn open(&self, context: Context<'_>) -> Result<Opened>;
+
+    /// Does a part of opening that needs nothing from the deserializer before it, while that one is
+    /// opened. `None` if there is no such part.
+    fn scan_ahead(&self) -> Option<Ahead>;
+
+    /// Confines the paths that its files name.
+    fn confine(&mut self, confinement: &Confinement);
+
+    /// Reads the data as a release of CNTK does.
+    fn follow(&mut self, release: Release);
+
+    /// Keeps neither index caches nor loaded chunks, so that each run does all the work.
+    fn keep_nothing(&mut self);
+}
+
+/// What a format says about itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts {
+    /// What its files are. If one is something else, the error of opening it says so.
+    pub signature: Signature,
+    /// Users' code finds its sequences, and lists the frames of frame mode itself.
+    pub is_foreign: bool,
+    /// Each sequence is one image, so that there is nothing to truncate.
+    pub has_images: bool,
+    /// Its random draws are reproducible; `None` if it draws nothing.
+    pub reproducible: Option<bool>,
+    /// Its sparse samples have indices that somebody wrote, and may have counted from 1.
+    pub has_written_indices: bool,
+    /// The bytes of its files are the data, not lists of other files.
+    pub files_hold_data: bool,
+    /// Each frame is a sequence.
+    pub frame_mode: bool,
+}
+
+/// What the files of a format are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Signature {
+    /// Nothing is known of them.
+    #[default]
+    Unknown,
+    /// Files of this format.
+    Is(FileFormat),
+    /// The format's own errors explain what else a file is.
+    Explained,
+}
+
+impl Signature {
+    /// Whether a file that looks like this needs no explanation.
+    pub fn accepts(self, found: FileFormat) -> bool {
+        match self {
+            Signature::Unknown => false,
+            Signature::Is(format) => format == found,
+            Signature::Explained => true,
+        }
+    }
+}
+
+/// What [`Format::scan_ahead`] has found, for [`Format::open`] of the same options.
+pub type Ahead = Box<dyn Any + Send>;
+
+/// What opening a deserializer needs.
+pub struct Context<'a> {
+    /// Maps textual keys to numbers, for all deserializers of the reader.
+    pub corpus: &'a Arc<Corpus>,
+    /// The threads that index data.
+    pub pool: &'a Pool,
+    /// It is the reader's first deserializer, which determines chunks and order.
+    pub is_primary: bool,
+    /// Labels may be the first deserializer, which only tools can do something with.
+    pub labels_may_be_first: bool,
+    /// Its table of chunks may be made while data are read.
+    pub is_incremental: bool,
+    /// The deserializer that is opened next.
+    pub next: Option<&'a dyn Format>,
+    /// What was scanned ahead for this one.
+    pub ahead: Option<Ahead>,
+    /// What users have added.
+    pub users: Users<'a>,
+}
+
+impl<'a> Context<'a> {
+    /// That of a deserializer which is opened alone.
+    pub fn alone(corpus: &'a Arc<Corpus>, pool: &'a Pool, is_primary: bool) -> Context<'a> {
+        Context {
+            corpus,
+            pool,
+            is_primary,
+            labels_may_be_first: false,
+            is_incremental: false,
+            next: None,
+            ahead: None,
+            users: Users::default(),
+        }
+    }
+}
+
+/// Deserializers and transforms that are not the library's own.
+#[derive(Clone, Copy, Default)]
+pub struct Users<'a> {
+    /// Deserializers, by name.
+    pub registered: &'a [Registered],
+    /// Their names.
+    pub(crate) names: Option<&'a Distinct<'a>>,
+    /// Makes deserializers that the configuration names and this library does not have.
+    pub factory: Option<&'a dyn Factory>,
+    /// Transforms, by name.
+    pub transforms: &'a [(String, Arc<dyn UserTransform>)],
+}
+
+/// An opened deserializer.
+pub struct Opened {
+    /// The deserializer.
+    pub deserializer: AnyDeserializer,
+    /// What was scanned ahead for the next one.
+    pub ahead: Option<Ahead>,
+}
+
+impl From<AnyDeserializer> for Opened {
+    fn from(deserializer: AnyDeserializer) -> Opened {
+        Opened { deserializer, ahead: None }
+    }
+}
