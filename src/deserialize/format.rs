@@ -44,6 +44,9 @@ pub trait Format: Send + Sync {
 
     /// Keeps neither index caches nor loaded chunks, so that each run does all the work.
     fn keep_nothing(&mut self);
+
+    /// Reports warnings about the data, whatever the trace level says.
+    fn report_warnings(&mut self);
 }
 
 /// What a format says about itself.

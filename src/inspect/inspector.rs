@@ -54,11 +54,7 @@ impl Inspector {
     pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Inspector> {
         let mut settings = settings.clone();
         // Checks report warnings whatever the trace level says.
-        for one in &mut settings.deserializers {
-            if let DeserializerOptions::Text(text) = one {
-                text.trace_level = text.trace_level.max(1);
-            }
-        }
+        settings.deserializers.iter_mut().for_each(|one| one.format_mut().report_warnings());
         let pool = Pool::shared()?;
         let corpus = build::corpus(&settings);
         let opened: Vec<_> = build::open_each(&settings, others, &corpus, &pool, false).collect();

@@ -64,4 +64,6 @@ impl Format for BinaryOptions {
     fn keep_nothing(&mut self) {
         self.keep_data_in_memory = false;
     }
+
+    fn report_warnings(&mut self) {}
 }

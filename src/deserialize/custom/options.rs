@@ -57,6 +57,8 @@ impl Format for UserOptions {
     fn follow(&mut self, _: Release) {}
 
     fn keep_nothing(&mut self) {}
+
+    fn report_warnings(&mut self) {}
 }
 
 /// The error of a name that nothing was registered by.
@@ -101,4 +103,6 @@ impl Format for ForeignOptions {
     fn follow(&mut self, _: Release) {}
 
     fn keep_nothing(&mut self) {}
+
+    fn report_warnings(&mut self) {}
 }

@@ -153,6 +153,8 @@ impl Format for HtkFeatureOptions {
     }
 
     fn keep_nothing(&mut self) {}
+
+    fn report_warnings(&mut self) {}
 }
 
 impl Format for MlfOptions {
@@ -189,6 +191,8 @@ impl Format for MlfOptions {
     }
 
     fn keep_nothing(&mut self) {}
+
+    fn report_warnings(&mut self) {}
 }
 
 impl Format for LatticeOptions {
@@ -221,6 +225,8 @@ impl Format for LatticeOptions {
     fn follow(&mut self, _: Release) {}
 
     fn keep_nothing(&mut self) {}
+
+    fn report_warnings(&mut self) {}
 }
 
 /// The first of several paths.

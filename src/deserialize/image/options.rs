@@ -88,4 +88,6 @@ impl Format for ImageOptions {
     }
 
     fn keep_nothing(&mut self) {}
+
+    fn report_warnings(&mut self) {}
 }

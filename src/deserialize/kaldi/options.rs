@@ -73,4 +73,6 @@ impl Format for KaldiOptions {
     fn follow(&mut self, _: Release) {}
 
     fn keep_nothing(&mut self) {}
+
+    fn report_warnings(&mut self) {}
 }

@@ -107,4 +107,8 @@ impl Format for TextOptions {
     fn keep_nothing(&mut self) {
         (self.cache_index, self.keep_data_in_memory) = (false, false);
     }
+
+    fn report_warnings(&mut self) {
+        self.trace_level = self.trace_level.max(1);
+    }
 }
