@@ -3,6 +3,7 @@
 use super::numpy::{NumpyData, NumpyOptions};
 use crate::front::{MinibatchStream, Reader};
 use crate::memory::room;
+use crate::reader::Member;
 use crate::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
 use crate::{Builder, Epoch, Error, Result};
 use std::collections::HashSet;
@@ -144,11 +145,7 @@ impl Data {
         // Of several deserializers, the others may have other lengths.
         let are_single =
             sizes.sequences.is_some() && sizes.sequences == sizes.samples && reader.members().len() == 1;
-        // CNTK's binary format has no keys, and its sequences report the key 0.
-        let has_keys = reader
-            .members()
-            .first()
-            .is_some_and(|member| member.type_name() != "CNTKBinaryFormatDeserializer");
+        let has_keys = reader.members().first().is_some_and(Member::has_keys);
         Ok(Data {
             source: Source::Reader(Box::new(reader)),
             selected: (0..streams.len()).collect(),

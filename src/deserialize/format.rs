@@ -66,6 +66,10 @@ pub struct Facts {
     pub files_hold_data: bool,
     /// Each frame is a sequence.
     pub frame_mode: bool,
+    /// Its sequences have no keys, and report the key 0.
+    pub lacks_keys: bool,
+    /// Messages may suggest another `chunkSizeInBytes`, which follows from the size of the file.
+    pub suggests_chunk_size: bool,
 }
 
 /// What the files of a format are.

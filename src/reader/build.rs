@@ -70,11 +70,7 @@ pub(super) fn deserializer(
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let opened = open_each(options, others, corpus, pool, incremental).collect::<Result<Vec<_>>>()?;
     let describe = |(one, deserializer): (&DeserializerOptions, &AnyDeserializer)| {
-        inspect::Member::new(
-            one.format().name().to_owned(),
-            one.format().type_name().to_owned(),
-            deserializer.clone(),
-        )
+        inspect::Member::new(one.format(), deserializer.clone())
     };
     opened.iter().for_each(|one| check::log_remarks(&*one.source()));
     let described = options.deserializers.iter().zip(&opened).map(describe).collect();

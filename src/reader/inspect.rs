@@ -6,6 +6,7 @@ use super::epoch::Epoch;
 use super::position::ReaderPosition;
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
+use crate::deserialize::format::{Facts, Format};
 use crate::randomize::SIZE_UNLIMITED;
 use std::fmt;
 use std::sync::OnceLock;
@@ -70,12 +71,18 @@ impl Measured {
 pub struct Member {
     name: String,
     kind: String,
+    facts: Facts,
     measured: Measured,
 }
 
 impl Member {
-    pub(super) fn new(name: String, kind: String, deserializer: AnyDeserializer) -> Member {
-        Member { name, kind, measured: Measured { deserializer, sizes: OnceLock::new() } }
+    pub(super) fn new(format: &dyn Format, deserializer: AnyDeserializer) -> Member {
+        Member {
+            name: format.name().to_owned(),
+            kind: format.type_name().to_owned(),
+            facts: format.facts(),
+            measured: Measured { deserializer, sizes: OnceLock::new() },
+        }
     }
 
     /// What messages call it: its file, or the name of a user's deserializer.
@@ -86,6 +93,11 @@ impl Member {
     /// Its `type` in the configuration.
     pub fn type_name(&self) -> &str {
         &self.kind
+    }
+
+    /// Whether its sequences have keys. Those of CNTK's binary format report the key 0.
+    pub fn has_keys(&self) -> bool {
+        !self.facts.lacks_keys
     }
 
     /// How much data it has, whether or not the other deserializers have partners for its sequences.
@@ -258,13 +270,13 @@ impl Inspection {
             1 => format!("the worker of rank {chunks} gets"),
             _ => format!("the workers of rank {chunks} to {} get", workers - 1),
         };
-        let remedy = match primary.type_name() {
-            "CNTKTextFormatDeserializer" => format!(
+        let remedy = match primary.facts.suggests_chunk_size {
+            true => format!(
                 "Set 'chunkSizeInBytes = {}' in the section of '{}', or less",
                 self.suggest_chunk_size(workers),
                 primary.name()
             ),
-            _ => "Divide the data into smaller chunks".to_owned(),
+            false => "Divide the data into smaller chunks".to_owned(),
         };
         let consequence = match lockstep {
             true => "",

@@ -42,6 +42,7 @@ impl Format for BinaryOptions {
             signature: Signature::Is(FileFormat::Cbf),
             has_written_indices: true,
             files_hold_data: true,
+            lacks_keys: true,
             ..Facts::default()
         }
     }

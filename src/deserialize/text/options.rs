@@ -84,6 +84,7 @@ impl Format for TextOptions {
             signature: Signature::Explained,
             has_written_indices: true,
             files_hold_data: true,
+            suggests_chunk_size: true,
             ..Facts::default()
         }
     }
