@@ -176,6 +176,7 @@ fn paths_of_speech() {
     let of = |section: Result<Section>| {
         let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
         settings(&ReaderOptions::new(), &[leader, section.unwrap()]).unwrap().deserializers[1]
+            .format()
             .name()
             .to_owned()
     };
@@ -277,7 +278,7 @@ fn any_path_can_be_read() {
     ] {
         let section = CtfDeserializer::new(path).dense("x", 1).section().unwrap();
         let settings = settings(&ReaderOptions::new(), &[section]).unwrap();
-        assert_eq!(settings.deserializers[0].name(), path);
+        assert_eq!(settings.deserializers[0].format().name(), path);
     }
 }
 
