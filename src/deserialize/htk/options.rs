@@ -7,8 +7,7 @@ use crate::deserialize::AnyDeserializer;
 use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
 use crate::recognize::FileFormat;
-use crate::release::Quirks;
-use crate::release::Release;
+use crate::release::{Quirks, Release};
 use crate::stream::ElementType;
 use std::sync::Arc;
 

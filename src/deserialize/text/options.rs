@@ -4,8 +4,7 @@ use crate::Result;
 use crate::deserialize::AnyDeserializer;
 use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
-use crate::release::Quirks;
-use crate::release::Release;
+use crate::release::{Quirks, Release};
 use crate::stream::{ElementType, Storage, StreamInfo};
 
 /// The greatest number of errors that can be tolerated: that of all.
