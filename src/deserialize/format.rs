@@ -1,5 +1,5 @@
-//! Formats: what the rest of the library knows of the options of a deserializer, and how its data
-//! are opened.
+//! The interface between formats and the rest of the library: facts about the options of a
+//! deserializer, and opening its data.
 //!
 //! Each format implements [`Format`] in its own folder. Code elsewhere that wants to know which
 //! format it has asks for a fact, never for the type.
@@ -25,7 +25,7 @@ pub trait Format: Send + Sync {
     /// Path of its file, or the name of a user's deserializer.
     fn name(&self) -> &str;
 
-    /// What the engine and the tools need to know before it is opened.
+    /// Facts that the engine and the tools need before it is opened.
     fn facts(&self) -> Facts;
 
     /// Opens the data. Formats of the library index them on the pool; users' code does not run
@@ -49,10 +49,10 @@ pub trait Format: Send + Sync {
     fn report_warnings(&mut self);
 }
 
-/// What a format says about itself.
+/// Facts about a format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts {
-    /// What its files are. If one is something else, the error of opening it says so.
+    /// The kind of file that it reads. The error of opening another kind names it.
     pub signature: Signature,
     /// Users' code finds its sequences, and lists the frames of frame mode itself.
     pub is_foreign: bool,
@@ -60,7 +60,7 @@ pub struct Facts {
     pub has_images: bool,
     /// Its random draws are reproducible; `None` if it draws nothing.
     pub reproducible: Option<bool>,
-    /// Its sparse samples have indices that somebody wrote, and may have counted from 1.
+    /// Its sparse samples have indices that a program wrote, which may count from 1 by mistake.
     pub has_written_indices: bool,
     /// The bytes of its files are the data, not lists of other files.
     pub files_hold_data: bool,
@@ -72,7 +72,7 @@ pub struct Facts {
     pub suggests_chunk_size: bool,
 }
 
-/// What the files of a format are.
+/// The kind of file that a format reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signature {
     /// Nothing is known of them.
@@ -95,10 +95,10 @@ impl Signature {
     }
 }
 
-/// What [`Format::scan_ahead`] has found, for [`Format::open`] of the same options.
+/// The result of [`Format::scan_ahead`], for [`Format::open`] of the same options.
 pub type Ahead = Box<dyn Any + Send>;
 
-/// What opening a deserializer needs.
+/// Everything that opening a deserializer needs.
 pub struct Context<'a> {
     /// Maps textual keys to numbers, for all deserializers of the reader.
     pub corpus: &'a Arc<Corpus>,
@@ -112,9 +112,9 @@ pub struct Context<'a> {
     pub is_incremental: bool,
     /// The deserializer that is opened next.
     pub next: Option<&'a dyn Format>,
-    /// What was scanned ahead for this one.
+    /// The result of scanning ahead for this one.
     pub ahead: Option<Ahead>,
-    /// What users have added.
+    /// Extensions by users.
     pub users: Users<'a>,
 }
 
@@ -151,7 +151,7 @@ pub struct Users<'a> {
 pub struct Opened {
     /// The deserializer.
     pub deserializer: AnyDeserializer,
-    /// What was scanned ahead for the next one.
+    /// The result of scanning ahead for the next one.
     pub ahead: Option<Ahead>,
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn open_each<'a>(
     incremental: bool,
 ) -> impl Iterator<Item = Result<AnyDeserializer>> + use<'a> {
     let names: Distinct<'_> = others.registered.iter().map(Registered::name).collect();
-    // What the deserializer before has found for the next one.
+    // The result of scanning ahead for the next deserializer.
     let mut ahead = None;
     options.deserializers.iter().enumerate().map(move |(number, one)| {
         let Others { registered, factory, transforms, labels_may_be_first, .. } = *others;

@@ -26,8 +26,8 @@ fn errors_of_configurations_keep_their_order_and_words() {
     compare("errors.txt", &lines);
 }
 
-/// What opening a reader says. The excerpt of the configuration is left out: it follows from the
-/// place.
+/// The result of opening a reader, in one line. The excerpt of the configuration is left out: it
+/// follows from the place.
 fn opened(config: &str) -> String {
     match from_text(config).and_then(|options| Reader::open(&options)) {
         Ok(_) => "opens".to_owned(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// A program to run.
 pub struct Work {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
     /// The program.
     pub run: Run,
@@ -16,9 +16,9 @@ pub struct Work {
 
 /// A program that has ended.
 pub struct Done {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
-    /// What it printed, or why it failed.
+    /// Its output, or the reason of its failure.
     pub outcome: Result<String>,
     /// How long it took.
     pub time: Duration,
