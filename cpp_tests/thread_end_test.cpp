@@ -195,7 +195,7 @@ TEST_P(ThreadEnd, IsAnErrorAndTheProgramEnds) {
   const auto [place, how] = GetParam();
 #ifdef HAS_ADDRESS_SANITIZER
   // Both complain of the C library's unwinding, which has no exception object.
-  if (how != How::kCancel) GTEST_SKIP() << "The sanitizers do not know forced unwinding.";
+  if (how != How::kCancel) GTEST_SKIP() << "thread_end_test runs it without sanitizers.";
 #endif
   // Threads of the library are not cancelled unless a callback allows it.
   const char* const said = how == How::kCancel ? "read 1000 samples.*read 1000 samples"

@@ -44,9 +44,9 @@ def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
         bridges.clear()
 
     if inside_callback() or interrupted.is_set():
-        # The collector ran here, on a thread that the destruction waits for; or Ctrl-C is about to end the program, and users'
-        # code that loads ahead for this or another source may never come back. A thread cannot be started any more when the
-        # interpreter ends: then nothing is freed.
+        # The collector ran here, on a thread that the destruction waits for; or Ctrl-C is about to
+        # end the program, and users' code that loads ahead for this or another source may never come
+        # back. A thread cannot be started any more when the interpreter ends: then nothing is freed.
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=work, daemon=interrupted.is_set()).start()
     else:

@@ -34,7 +34,9 @@ pub trait Format: Send + Sync {
 
     /// Does a part of opening that needs nothing from the deserializer before it, while that one is
     /// opened. `None` if there is no such part.
-    fn scan_ahead(&self) -> Option<Ahead>;
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
 
     /// Confines the paths that its files name.
     fn confine(&mut self, confinement: &Confinement);
@@ -43,10 +45,11 @@ pub trait Format: Send + Sync {
     fn follow(&mut self, release: Release);
 
     /// Keeps neither index caches nor loaded chunks, so that each run does all the work.
-    fn keep_nothing(&mut self);
+    /// Most formats keep nothing anyway.
+    fn keep_nothing(&mut self) {}
 
-    /// Reports warnings about the data, whatever the trace level says.
-    fn report_warnings(&mut self);
+    /// Reports warnings about the data, whatever the trace level says. Most formats do so anyway.
+    fn report_warnings(&mut self) {}
 }
 
 /// Facts about a format.

@@ -5,7 +5,8 @@
 pub enum Order {
     /// The data's own order.
     InOrder,
-    /// Randomization in windows: rolling ones where sequences are known beforehand, else tumbling ones.
+    /// Randomization in windows: rolling ones where sequences are known beforehand, else tumbling
+    /// ones.
     Block {
         /// How far sequences move.
         window: WindowSize,

@@ -85,7 +85,8 @@ pub struct Reader {
     /// The place among the workers that a restored checkpoint has, if no other one continues
     /// exactly from there; until something is read.
     bound: Option<(u64, u64)>,
-    /// The number of workers and the rank that the caller gave; a restored checkpoint does not change them.
+    /// The number of workers and the rank that the caller gave; a restored checkpoint does not
+    /// change them.
     worker: Option<(u64, u64)>,
     /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
     takes_truncation: bool,
@@ -492,10 +493,11 @@ impl Reader {
         checkpoint::encode(&facts, &epoch, &read, &self.delivered)
     }
 
-    /// Restores what [`Reader::checkpoint`] gave. Also starts the epoch that it was taken in, so a new reader can
-    /// continue at once, as the worker that took it. A reader whose worker was set, by [`Reader::start_epoch`] or
-    /// [`Reader::configure`], stays that worker. Refuses a checkpoint of other data or another
-    /// configuration, saying what differs, and one that these workers cannot continue; the reader is then as before.
+    /// Restores a [checkpoint](Reader::checkpoint). Also starts the epoch that it was taken in, so a
+    /// new reader can continue at once, as the worker that took it. A reader whose worker was set, by
+    /// [`Reader::start_epoch`] or [`Reader::configure`], stays that worker. Refuses a checkpoint of
+    /// other data or another configuration, saying what differs, and one that these workers cannot
+    /// continue; the reader is then as before.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.restore_if(checkpoint, Values::Same)
     }

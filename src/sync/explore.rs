@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Environment variable with the number of schedules of each test.
 const SCHEDULES: &str = "CNTK_READER_SCHEDULES";
 
-/// How many there are without it: of a test of a single protocol, and of a test of whole readers. The
-/// long form has a hundred times as many.
+/// How many there are without it: of a test of a single protocol, and of a test of whole readers.
+/// The long form has a hundred times as many.
 const DEFAULT: u64 = 1000;
 const DEFAULT_OF_READERS: u64 = 250;
 
@@ -24,10 +24,12 @@ const STACK: usize = 1 << 20;
 /// Steps after which a schedule counts as one that never ends.
 const MOST_STEPS: usize = 1_000_000;
 
-/// Schedules of a test of whole readers, at most: each takes some hundred times as long as one of a single protocol.
+/// Schedules of a test of whole readers, at most: each takes some hundred times as long as one of a
+/// single protocol.
 const MOST_OF_READERS: u64 = 10_000;
 
-/// Thread switches at chosen places that the second half of the schedules has. Most faults take two or three.
+/// Thread switches at chosen places that the second half of the schedules has. Most faults take two
+/// or three.
 const DEPTH: usize = 3;
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -43,8 +45,8 @@ fn run<T: Fn() + Send + Sync + 'static>(scheduler: impl Scheduler + 'static, tes
     Runner::new(scheduler, config).run(move || test())
 }
 
-/// Runs a test under random schedules: half of them choose the next thread anew at each step, half run the threads by
-/// random priorities that change at a few places.
+/// Runs a test under random schedules: half of them choose the next thread anew at each step, half
+/// run the threads by random priorities that change at a few places.
 pub fn random(what: &str, test: impl Fn() + Send + Sync + 'static) {
     random_times(what, number(SCHEDULES, DEFAULT), test);
 }

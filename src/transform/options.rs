@@ -34,7 +34,8 @@ pub struct CropOptions {
     pub ratio: CropRatio,
     /// `aspectRatio`: from, to. (1, 1) keeps the ratio.
     pub aspect: (f64, f64),
-    /// Ratios are drawn between their bounds (`jitterType = "uniratio"`); otherwise they are the lower bounds.
+    /// Ratios are drawn between their bounds (`jitterType = "uniratio"`); otherwise they are the
+    /// lower bounds.
     pub jitter: bool,
     /// Half of the images are mirrored.
     pub flip: bool,

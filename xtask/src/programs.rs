@@ -1,10 +1,34 @@
-//! Programs that run several at a time, because each of them waits now and then.
+//! Programs that cargo has built; and running several at a time, because each of them waits now and
+//! then.
 
 use crate::run::Run;
 use anyhow::Result;
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// A program that cargo has built.
+pub struct Executable {
+    /// The name of its target.
+    pub name: String,
+    /// It was built to run tests.
+    pub is_test: bool,
+    /// Its path.
+    pub path: String,
+}
+
+/// The programs among cargo's messages in JSON.
+pub fn executables(messages: &str) -> impl Iterator<Item = Executable> {
+    messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        Some(Executable {
+            path: message["executable"].as_str()?.to_owned(),
+            name: message["target"]["name"].as_str()?.to_owned(),
+            is_test: message["profile"]["test"] == true,
+        })
+    })
+}
 
 /// A program to run.
 pub struct Work {

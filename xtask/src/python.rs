@@ -195,8 +195,8 @@ fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Re
     unittest(&outputs(done)?)
 }
 
-/// What unittest counts in the last lines of its outputs: `Ran 12 tests in 0.5s` and `OK (skipped=2)`. Prints the reasons of
-/// skipped tests, which they have if it ran with `-v`.
+/// Sums up the last lines of unittest's outputs: `Ran 12 tests in 0.5s` and `OK (skipped=2)`. Prints the
+/// reasons of skipped tests, which the outputs have if it ran with `-v`.
 pub fn unittest<S: AsRef<str>>(outputs: &[S]) -> Result<Tally> {
     let (mut tally, mut reasons) = (Tally::default(), BTreeSet::new());
     for output in outputs.iter().map(AsRef::as_ref) {

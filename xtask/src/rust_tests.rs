@@ -3,12 +3,11 @@
 //! `cargo test` runs one program after the other, and many of them wait: for timeouts, for other
 //! processes, for one long test. So cargo only compiles them here.
 
-use crate::programs::{Work, outputs, run_all, slowest};
+use crate::programs::{Executable, Work, executables, outputs, run_all, slowest};
 use crate::project::Project;
 use crate::steps::{Tally, libtest};
 use crate::{dist, machine};
-use anyhow::{Context, Result, anyhow, bail};
-use serde_json::Value;
+use anyhow::{Result, bail};
 use std::time::Instant;
 
 /// Programs that run for long. They begin first, so that none of them runs alone at the end.
@@ -34,17 +33,14 @@ pub fn step(project: &Project) -> Result<Tally> {
 fn programs(project: &Project) -> Result<Vec<Work>> {
     let build = dist::release(project, "test").args(["--package", "cntk-reader", "--no-run"]);
     let messages = build.arg("--message-format=json-render-diagnostics").output()?;
-    let mut works = Vec::new();
-    for line in messages.lines().filter(|line| line.contains("\"executable\":\"")) {
-        let message: Value = serde_json::from_str(line).context("a message of cargo")?;
-        if message["profile"]["test"] == true {
-            let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| anyhow!("{line}"));
-            let (name, program) = (text(&message["target"]["name"])?, text(&message["executable"])?);
-            let run = project.run(&program).named(&name);
+    let tests = executables(&messages).filter(|program| program.is_test);
+    let mut works: Vec<Work> = tests
+        .map(|Executable { name, path, .. }| {
+            let run = project.run(&path).named(&name);
             let run = if project.long { run.env("CNTK_READER_TEST_LONG", "1") } else { run };
-            works.push(Work { name, run });
-        }
-    }
+            Work { name, run }
+        })
+        .collect();
     if works.is_empty() {
         bail!("cargo names no test program:\n{messages}");
     }

@@ -4,13 +4,13 @@
 //! library itself is compiled anew for that; what it depends on is shared with the tests of release mode.
 
 use crate::dist;
+use crate::programs::executables;
 use crate::project::Project;
 use crate::run::Run;
 use crate::steps::{Tally, libtest};
 use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
-use serde_json::Value as Json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Orders of each test with `--long`. Tests of whole readers have fewer.
@@ -91,12 +91,9 @@ fn tests(project: &Project) -> Result<Run> {
     // Compiled quickly: the tests take seconds.
     let build = build.args(["-C", "opt-level=0", "-C", "debuginfo=0"]);
     let messages = build.output()?;
-    let program = |line: &str| {
-        let message: Json = serde_json::from_str(line).ok()?;
-        let is_ours = message["target"]["name"] == "cntk_reader" && message["profile"]["test"] == true;
-        message["executable"].as_str().filter(|_| is_ours).map(str::to_owned)
-    };
-    let program = messages.lines().find_map(program).context("cargo names no test program")?;
+    let mut programs =
+        executables(&messages).filter(|program| program.is_test && program.name == "cntk_reader");
+    let program = programs.next().context("cargo names no test program")?.path;
     // One test after the other: what they print comes in whole lines then.
     let run = project.run(&program).named("the library's tests of schedules");
     Ok(run.args(["schedules::", "--nocapture", "--test-threads=1"]))

@@ -120,35 +120,32 @@ pub enum DeserializerOptions {
     Foreign(ForeignOptions),
 }
 
+/// The options of whichever format they are.
+macro_rules! format_of {
+    ($options:expr) => {
+        match $options {
+            DeserializerOptions::Text(format) => format,
+            DeserializerOptions::Binary(format) => format,
+            DeserializerOptions::HtkFeatures(format) => format,
+            DeserializerOptions::Mlf(format) => format,
+            DeserializerOptions::Lattice(format) => format,
+            DeserializerOptions::Kaldi(format) => format,
+            DeserializerOptions::Image(format) => format,
+            DeserializerOptions::User(format) => format,
+            DeserializerOptions::Foreign(format) => format,
+        }
+    };
+}
+
 impl DeserializerOptions {
     /// The format that they belong to.
     pub fn format(&self) -> &dyn Format {
-        match self {
-            DeserializerOptions::Text(text) => text,
-            DeserializerOptions::Binary(binary) => binary,
-            DeserializerOptions::HtkFeatures(features) => features,
-            DeserializerOptions::Mlf(mlf) => mlf,
-            DeserializerOptions::Lattice(lattice) => lattice,
-            DeserializerOptions::Kaldi(kaldi) => kaldi,
-            DeserializerOptions::Image(image) => image,
-            DeserializerOptions::User(user) => user,
-            DeserializerOptions::Foreign(foreign) => foreign,
-        }
+        format_of!(self)
     }
 
     /// [`DeserializerOptions::format`], to change it.
     pub fn format_mut(&mut self) -> &mut dyn Format {
-        match self {
-            DeserializerOptions::Text(text) => text,
-            DeserializerOptions::Binary(binary) => binary,
-            DeserializerOptions::HtkFeatures(features) => features,
-            DeserializerOptions::Mlf(mlf) => mlf,
-            DeserializerOptions::Lattice(lattice) => lattice,
-            DeserializerOptions::Kaldi(kaldi) => kaldi,
-            DeserializerOptions::Image(image) => image,
-            DeserializerOptions::User(user) => user,
-            DeserializerOptions::Foreign(foreign) => foreign,
-        }
+        format_of!(self)
     }
 
     /// Those of the text format, if they are.

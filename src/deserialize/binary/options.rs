@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
-use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
+use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
 use crate::recognize::FileFormat;
 use crate::release::Release;
@@ -17,12 +17,12 @@ pub struct BinaryOptions {
     pub shared_ids: bool,
     /// New names of streams with their names in the file.
     pub renamed: Vec<(String, String)>,
-    /// Of several new names for one stream the last one counts, and those of streams that the file
-    /// does not have mean nothing, as in CNTK. Otherwise both are errors.
+    /// As CNTK, ignores new names of streams that the file does not have, and of several new names
+    /// for one stream takes the last. Otherwise both are errors.
     pub ignores_unmatched: bool,
     /// Keep every chunk that was loaded once.
     pub keep_data_in_memory: bool,
-    /// What is logged.
+    /// Level of logging.
     pub trace_level: u32,
     /// Type of the values; the file's must be the same.
     pub element: ElementType,
@@ -52,10 +52,6 @@ impl Format for BinaryOptions {
         Ok(AnyDeserializer::Known(pool.install(|| super::open_files(self, corpus, true))?).into())
     }
 
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
-    }
-
     fn confine(&mut self, _: &Confinement) {}
 
     fn follow(&mut self, _: Release) {
@@ -65,6 +61,4 @@ impl Format for BinaryOptions {
     fn keep_nothing(&mut self) {
         self.keep_data_in_memory = false;
     }
-
-    fn report_warnings(&mut self) {}
 }

@@ -2,7 +2,7 @@
 
 use super::{Registered, Request};
 use crate::config::Section;
-use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened};
+use crate::deserialize::format::{Context, Facts, Format, Opened};
 use crate::file::Confinement;
 use crate::release::Release;
 use crate::{Error, Result};
@@ -23,7 +23,8 @@ pub struct ForeignOptions {
 pub struct UserOptions {
     /// The name that it was registered by, the section's `type`.
     pub name: String,
-    /// Its sequences are known beforehand, and the section does not forbid to use that (`composable = false`).
+    /// Its sequences are known beforehand, and the section does not forbid to use that (`composable
+    /// = false`).
     pub composable: bool,
 }
 
@@ -48,17 +49,9 @@ impl Format for UserOptions {
         Ok(found.open(self.composable, is_primary, corpus)?.into())
     }
 
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
-    }
-
     fn confine(&mut self, _: &Confinement) {}
 
     fn follow(&mut self, _: Release) {}
-
-    fn keep_nothing(&mut self) {}
-
-    fn report_warnings(&mut self) {}
 }
 
 /// The error of a name that nothing was registered by.
@@ -94,15 +87,7 @@ impl Format for ForeignOptions {
         Ok(super::make(factory, &Request { section, name, corpus, is_primary, is_composable })?.into())
     }
 
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
-    }
-
     fn confine(&mut self, _: &Confinement) {}
 
     fn follow(&mut self, _: Release) {}
-
-    fn keep_nothing(&mut self) {}
-
-    fn report_warnings(&mut self) {}
 }

@@ -18,19 +18,20 @@ pub struct HtkFeatureOptions {
     pub stream: String,
     /// Paths of the script files: their lines are read as if they stood in one file.
     pub scp_files: Vec<String>,
-    /// `dim`: values of a frame, or those of a sample if there is no context window.
+    /// Values of a frame; without a context window, values of a sample (`dim`).
     pub dim: u64,
-    /// Neighbouring frames of a sample, before and after. Both 0: as many as `dim` asks for.
+    /// Context frames of a sample, before and after. Both 0: their number follows from `dim`.
     pub context: (u32, u32),
-    /// `prefixPathInSCP`, as it is in the configuration.
+    /// `prefixPathInSCP`, unchanged.
     pub prefix: String,
-    /// The only frame of each utterance is repeated for each sample of the reader's first stream (`expandToUtterance`).
+    /// The only frame of each utterance is repeated for each sample of the reader's first stream
+    /// (`expandToUtterance`).
     pub expand: bool,
     /// Utterances with more frames are left out (`maxSequenceSize`).
     pub max_sequence_size: u32,
     /// Minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
-    /// What is logged (`verbosity`).
+    /// Level of logging (`verbosity`).
     pub verbosity: i32,
     /// Type of the values.
     pub element: ElementType,
@@ -70,7 +71,8 @@ pub struct MlfOptions {
     pub stream: String,
     /// Paths of the label files, in their order.
     pub files: Vec<String>,
-    /// Path of the file that names them, one a line (`mlfFileList`), if they are not in the configuration.
+    /// Path of the file that names them, one a line (`mlfFileList`), if they are not in the
+    /// configuration.
     pub list: Option<String>,
     /// Path of the list of states (`labelMappingFile`). Binary labels have none.
     pub state_list: Option<String>,
@@ -105,7 +107,7 @@ pub struct LatticeOptions {
     pub cache_index: bool,
     /// Bytes of a chunk; never 0.
     pub chunk_size: u64,
-    /// What is logged (`verbosity`).
+    /// Level of logging (`verbosity`).
     pub verbosity: i32,
     /// Where the paths may lead that the file names (`confinePaths`).
     pub confinement: Confinement,
@@ -139,10 +141,6 @@ impl Format for HtkFeatureOptions {
         Ok(Opened { deserializer: AnyDeserializer::Known(Arc::new(opened?)), ahead })
     }
 
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
-    }
-
     fn confine(&mut self, confinement: &Confinement) {
         self.confinement.clone_from(confinement);
     }
@@ -150,10 +148,6 @@ impl Format for HtkFeatureOptions {
     fn follow(&mut self, release: Release) {
         self.quirks = release.quirks();
     }
-
-    fn keep_nothing(&mut self) {}
-
-    fn report_warnings(&mut self) {}
 }
 
 impl Format for MlfOptions {
@@ -188,10 +182,6 @@ impl Format for MlfOptions {
     fn follow(&mut self, release: Release) {
         self.quirks = release.quirks();
     }
-
-    fn keep_nothing(&mut self) {}
-
-    fn report_warnings(&mut self) {}
 }
 
 impl Format for LatticeOptions {
@@ -213,19 +203,11 @@ impl Format for LatticeOptions {
         Ok(AnyDeserializer::Known(Arc::new(opened)).into())
     }
 
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
-    }
-
     fn confine(&mut self, confinement: &Confinement) {
         self.confinement.clone_from(confinement);
     }
 
     fn follow(&mut self, _: Release) {}
-
-    fn keep_nothing(&mut self) {}
-
-    fn report_warnings(&mut self) {}
 }
 
 /// The first of several paths.

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
-use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened};
+use crate::deserialize::format::{Context, Facts, Format, Opened};
 use crate::file::Confinement;
 use crate::release::Release;
 use crate::stream::ElementType;
@@ -17,7 +17,7 @@ pub struct ImageOptions {
     pub base64: bool,
     /// Name of the stream of images.
     pub features: String,
-    /// What becomes of each image, in this order. The values are cast to `element` at the end.
+    /// Transforms of each image, in this order. The values are cast to `element` at the end.
     pub transforms: Vec<TransformOptions>,
     /// Name of the stream of labels.
     pub labels: String,
@@ -34,9 +34,10 @@ pub struct ImageOptions {
     pub multi_view: bool,
     /// Keep and use an index file beside the Base64 file (`cacheIndex`).
     pub cache_index: bool,
-    /// What is logged (`verbosity`).
+    /// Level of logging (`verbosity`).
     pub verbosity: i32,
-    /// Most columns times rows of an image that are decoded; a larger image is an error before memory is taken for it.
+    /// Most columns times rows of an image that are decoded; a larger image is an error before
+    /// memory is taken for it.
     pub max_pixels: u64,
     /// Random transforms depend on nothing but seed, sweep and sequence (`reproducibleTransforms`).
     pub reproducible: bool,
@@ -75,10 +76,6 @@ impl Format for ImageOptions {
         Ok(AnyDeserializer::Known(opened).into())
     }
 
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
-    }
-
     fn confine(&mut self, confinement: &Confinement) {
         self.confinement.clone_from(confinement);
     }
@@ -86,8 +83,4 @@ impl Format for ImageOptions {
     fn follow(&mut self, _: Release) {
         (self.as_cntk, self.draws) = (true, None);
     }
-
-    fn keep_nothing(&mut self) {}
-
-    fn report_warnings(&mut self) {}
 }

@@ -3,7 +3,7 @@
 use super::KaldiDeserializer;
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
-use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
+use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
 use crate::recognize::FileFormat;
 use crate::release::Release;
@@ -25,7 +25,8 @@ pub struct KaldiOptions {
     pub storage: Storage,
     /// Neighbouring frames of a sample, before and after.
     pub context: (u32, u32),
-    /// The only frame of each utterance is repeated for each sample of the reader's first stream (`expandToUtterance`).
+    /// The only frame of each utterance is repeated for each sample of the reader's first stream
+    /// (`expandToUtterance`).
     pub expand: bool,
     /// Utterances with more frames are left out (`maxSequenceSize`).
     pub max_sequence_size: u32,
@@ -62,17 +63,9 @@ impl Format for KaldiOptions {
         Ok(AnyDeserializer::Known(Arc::new(opened)).into())
     }
 
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
-    }
-
     fn confine(&mut self, confinement: &Confinement) {
         self.confinement.clone_from(confinement);
     }
 
     fn follow(&mut self, _: Release) {}
-
-    fn keep_nothing(&mut self) {}
-
-    fn report_warnings(&mut self) {}
 }

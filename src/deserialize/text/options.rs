@@ -2,12 +2,12 @@
 
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
-use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
+use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
 use crate::release::{Quirks, Release};
 use crate::stream::{ElementType, Storage, StreamInfo};
 
-/// The greatest number of errors that can be tolerated: that of all.
+/// The largest number of errors that can be tolerated.
 pub const MOST_ERRORS: u32 = crate::limits::MOST_ERRORS;
 
 /// Options of the text deserializer.
@@ -23,7 +23,7 @@ pub struct TextOptions {
     pub skip_sequence_ids: bool,
     /// Errors tolerated in the data.
     pub max_errors: u32,
-    /// What is logged.
+    /// Level of logging.
     pub trace_level: u32,
     /// Bytes of a chunk; never 0.
     pub chunk_size: u64,
@@ -33,7 +33,8 @@ pub struct TextOptions {
     pub keep_data_in_memory: bool,
     /// Type of the values.
     pub element: ElementType,
-    /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous reading.
+    /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous
+    /// reading.
     pub strict_sequences: bool,
     /// Those of the release in whose place the reader stands.
     pub quirks: Quirks,
@@ -92,10 +93,6 @@ impl Format for TextOptions {
         let Context { corpus, pool, is_incremental, .. } = context;
         let open = || super::open_files(self, corpus, true, is_incremental.then_some(pool));
         Ok(AnyDeserializer::Known(pool.install(open)?).into())
-    }
-
-    fn scan_ahead(&self) -> Option<Ahead> {
-        None
     }
 
     fn confine(&mut self, _: &Confinement) {}

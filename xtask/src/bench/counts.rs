@@ -1,4 +1,5 @@
-//! Instructions of reading, counted by Callgrind: a baseline that does not depend on the machine's load.
+//! Instructions of reading, counted by Callgrind: a baseline that does not depend on the machine's
+//! load.
 
 use super::Outcome;
 use super::data::{self, Data, Generator};
@@ -23,7 +24,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     tools::need(project, &[Tool::Valgrind])?;
     let generator = Generator::new(project)?;
     let plain = Project { target: project.target.join("plain"), ..project.clone() };
-    // The short form has one profile, that of the tests.
+    // The short form counts only in the profile of the tests.
     let plain = match project.quick {
         true => None,
         false => Some(data::program_with(&plain, "sweeps", &PLAIN)?),

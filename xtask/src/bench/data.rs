@@ -1,6 +1,7 @@
 //! The data that are read, and the programs of `benches/`.
 
 use crate::dist;
+use crate::programs::executables;
 use crate::project::Project;
 use crate::run::Run;
 use anyhow::{Context, Result, bail};
@@ -61,10 +62,8 @@ pub fn program_with(project: &Project, name: &str, variables: &[(&str, &str)]) -
         let build = dist::release(project, "build").envs(variables);
         let build = build.args(["--package", "cntk-reader", "--bench", name]);
         let messages = build.arg("--message-format=json-render-diagnostics").output()?;
-        let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let own = messages.filter(|message| message["target"]["name"] == name);
-        let mut paths = own.filter_map(|message| Some(message["executable"].as_str()?.to_owned()));
-        paths.next_back().context("cargo built no program")
+        let own = executables(&messages).filter(|program| program.name == name);
+        own.map(|program| program.path).last().context("cargo built no program")
     })
 }
 

@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: times reading, checks what was read, and keeps a record.
 //!
-//! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
-//! [`sweeps`], this library alone; [`counts`], its instructions; [`cntk`], beside CNTK; [`family`], the same of random shapes; [`parser`], one thread's parsing; [`peers`], beside other
-//! readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`]; [`python`], token ids
-//! beside other loaders. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
+//! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode
+//! has a file here: [`sweeps`], this library alone; [`counts`], its instructions; [`cntk`], beside
+//! CNTK; [`family`], the same of random shapes; [`parser`], one thread's parsing; [`peers`], beside
+//! other readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`];
+//! [`python`], token ids beside other loaders. All of them measure [`subject`]s on [`data`] and
+//! make a [`table`]; [`record`] keeps it.
 
 mod cntk;
 mod comparison;

@@ -4,9 +4,10 @@
 //! cannot be read is left out, reported and counted, and reading continues after it. Some rules differ if the range ends
 //! without a line break; these places are marked "range's end". CNTK's messages call a line a row.
 
+use super::bad_id::BadId;
 use super::number;
 use super::output::Output;
-use super::report::{BadId, Cause, Context, IN_LINE, Report, Stop};
+use super::report::{Cause, Context, IN_LINE, Report, Stop};
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use crate::compact::Value;
 use crate::deserialize::text::index::{SequenceSpan, is_space};

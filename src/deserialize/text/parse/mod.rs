@@ -50,6 +50,7 @@
 //! Unsafe code is left for vector instructions, which are allowed by a value of the instruction set's type, and for places
 //! in a window.
 
+mod bad_id;
 mod blocks;
 pub mod collect;
 mod dense;

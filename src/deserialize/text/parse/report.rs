@@ -1,8 +1,9 @@
 //! Messages of the parsers, worded as CNTK's are, and the count of errors up to the tolerated number.
 
+use super::bad_id::BadId;
 use super::collect::{Collected, Note, UnknownNames};
 use super::number::Flaw;
-use super::rules::{Rules, is_non_printable, is_value_delimiter};
+use super::rules::Rules;
 use crate::Error;
 use crate::log::Level;
 use crate::sequence::SequenceKey;
@@ -68,85 +69,6 @@ pub enum Cause {
     Underflow,
 }
 
-/// The mistake in an id at the start of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadId {
-    /// Blanks or control characters stand before it.
-    Hidden,
-    /// A byte order mark stands before it, as where two files were put together.
-    Mark,
-    /// It ends in something else than digits, as `0.0` does.
-    Tail,
-    /// The line begins with something else than digits.
-    NoDigits,
-    /// It is text, and a `|` follows it without a blank.
-    Glued,
-    /// The line before it ends in a carriage return alone, which ends no line.
-    LoneReturn,
-}
-
-impl BadId {
-    /// Classifies the text between the start of a line, `before`, and the first character that is
-    /// neither blank nor `|`, `found`. `None` if the line has a proper id, or if `found` stands
-    /// behind a sample.
-    pub fn of(before: &[u8], found: u8) -> Option<BadId> {
-        let digits = before.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let ends_sample = |&byte: &u8| is_value_delimiter(byte) || is_non_printable(byte);
-        let gap = before.iter().rev().take_while(|byte| ends_sample(byte)).count();
-        if before[before.len() - gap..].contains(&b'\r') && found.is_ascii_digit() {
-            return Some(BadId::LoneReturn);
-        }
-        match (before.is_empty(), digits == before.len(), gap == before.len()) {
-            (true, ..) => Some(BadId::NoDigits),
-            // A table with commas has no ids.
-            (_, true, _) => (!b",;".contains(&found)).then_some(BadId::Tail),
-            (_, _, true) if before.ends_with(b"\xef\xbb\xbf") => Some(BadId::Mark),
-            (_, _, true) if found.is_ascii_digit() => Some(BadId::Hidden),
-            _ => None,
-        }
-    }
-
-    fn what(self) -> &'static str {
-        match self {
-            BadId::Hidden => "ids behind blanks, which do not count",
-            BadId::Mark => "ids behind byte order marks, which do not count",
-            BadId::Tail => "ids that end in something else than digits",
-            BadId::NoDigits => "lines that begin with neither '|' nor a number",
-            BadId::Glued => "ids without a blank after them",
-            BadId::LoneReturn => "lines that end in a carriage return alone",
-        }
-    }
-
-    fn remedy(self) -> &'static str {
-        match self {
-            BadId::Hidden => {
-                "An id counts only at the very beginning of its line: this line belongs to the sequence before it, in CNTK, too. \
-                 Remove what stands before the id."
-            }
-            BadId::Mark => {
-                "A byte order mark stands before the id, so that it does not count, and this line belongs to the sequence before \
-                 it: remove the mark. It comes from putting files together."
-            }
-            BadId::Tail => {
-                "An id is digits only, and what follows them cannot be read: lines with 0.0 and 0.5 are one sequence, and so \
-                 are lines with 1089-0 and 1089-1. Write whole numbers with a blank after them, or have the ids read as text by \
-                 'useNumericSequenceKeys = false'."
-            }
-            BadId::NoDigits => {
-                "A line begins with the id of its sequence, digits without a sign, or with '|': this line belongs to the sequence \
-                 before it. Labels are samples: '|label 3:1'."
-            }
-            BadId::Glued => {
-                "A textual id ends at the first blank, so the '|' after it belongs to it: write a blank between them."
-            }
-            BadId::LoneReturn => {
-                "A carriage return alone ends no line, in CNTK, too: what follows it belongs to the same line. Convert the file's \
-                 line ends: tr '\\r' '\\n' < FILE > NEW."
-            }
-        }
-    }
-}
-
 impl Cause {
     /// Whether it is noticed when the sequence has ended, and lies in the sequence as a whole.
     pub fn is_of_sequence(&self) -> bool {
@@ -158,10 +80,8 @@ impl Cause {
                 | Cause::EmptyStream
         )
     }
-}
 
-impl Cause {
-    /// What is counted together, as the plural of a noun.
+    /// The plural of a noun for what is counted together.
     fn what(self) -> &'static str {
         match self {
             Cause::EmptyLine => "lines without samples",

@@ -22,21 +22,7 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/htk/data");
 /// Options for a script file of [`DATA`], or for a path.
 fn options(script: &str) -> HtkFeatureOptions {
     let path = Path::new(DATA).join(script).to_str().expect("a path").to_owned();
-    HtkFeatureOptions {
-        stream: "features".to_owned(),
-        scp_files: vec![path],
-        dim: 3,
-        context: (0, 0),
-        prefix: String::new(),
-        expand: false,
-        max_sequence_size: u32::MAX,
-        defines_mb_size: false,
-        verbosity: 0,
-        element: ElementType::Float,
-        frame_mode: false,
-        confinement: crate::file::Confinement::default(),
-        quirks: Default::default(),
-    }
+    HtkFeatureOptions { dim: 3, ..HtkFeatureOptions::of_frames(&path) }
 }
 
 fn open(options: &HtkFeatureOptions) -> Result<HtkFeatureDeserializer> {
