@@ -396,6 +396,21 @@ pub mod tests {
     }
 
     #[test]
+    fn what_is_left_of_unequal_lengths_is_excused_where_this_library_fails() {
+        let truncated = case("truncated = true", &["start ", "read", "read"]);
+        let text = "For BPTT sequences between different input stream should have the same length.";
+        let garbage = read(&[("a", 1, 0), ("498216206433", 2, 0)]);
+        let of = |case: &Case, messages: &str, ours: &str| {
+            let begun = [CREATED, "s", FAILED];
+            judged(case, &[&begun[..], &[ours]].concat(), messages, &[&begun[..], &[&garbage]].concat())
+        };
+        assert_eq!(of(&truncated, text, FAILED), "unequal lengths");
+        assert_eq!(of(&truncated, "another error", FAILED), "3");
+        assert_eq!(of(&truncated, text, &read(&[("a", 7, 0)])), "3", "wrong values are not excused");
+        assert_eq!(of(&case("truncated = false", &["start ", "read", "read"]), text, FAILED), "3");
+    }
+
+    #[test]
     fn short_labels_excuse_labels_alone() {
         let of = |config: &str, ours: &[(&str, u32, u32)], cntk: &[(&str, u32, u32)]| {
             let case = Case { name: format!("5-{SHORT_LABELS}"), ..case(config, &["start ", "read"]) };

@@ -16,7 +16,7 @@ use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
 use crate::{build, dist, dropin, host_golden, tools};
 use anyhow::{Result, ensure};
-use compare::{Lines, RACE, Rule, Verdict, alone, can_race, compare, is_race};
+use compare::{Lines, RACE, Rule, Verdict, alone, can_race, compare};
 use drive::{Drivers, Output};
 use generate::Kind;
 use install::{Cntk, Installed};
@@ -305,95 +305,89 @@ enum Report {
 }
 
 /// Runs a case, again if it differs, and reports how it came out.
-///
-/// Where CNTK is known to race ([`can_race`]), one equal run is enough: now and then CNTK fails, or delivers wrong values,
-/// where it is right the next time. Other differences have to be explained by a rule in the first run. This library's
-/// output must be the same in each run.
 fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, again: Option<&str>) -> Report {
     let folder = folders.work.join(thread.to_string());
+    let failed = |case: &Case, what: String| -> Result<Report> {
+        let kept = folders.keep(&case.name, &folder)?.display().to_string();
+        Ok(Report::Failed(format!("{what}\n  kept   {kept}")))
+    };
+    let changes = |case: &Case| format!("{}: this library's output changes from run to run", case.name);
     let report = || -> Result<Report> {
-        let host = (drivers.cntk, drivers.are_of_modules());
-        let judge = |case: &Case, ours: &Output, cntk: &Output| {
-            let positions = || drivers.positions(case, &folder).ok().flatten();
-            compare(case, host, ours, cntk, &positions)
-        };
-        let (ours, cntk) = drivers.run(case, &folder)?;
-        let mut verdict = judge(case, &ours, &cntk);
-        let mut runs = vec![cntk];
-        if can_race(case) {
-            while let Verdict::Different(..) = verdict
-                && runs.len() < ATTEMPTS
-            {
-                let (ours_again, cntk) = drivers.run(case, &folder)?;
-                if ours_again.lines != ours.lines {
-                    let kept = folders.keep(&case.name, &folder)?.display().to_string();
-                    return Ok(Report::Failed(format!(
-                        "{}: this library's output changes from run to run\n  kept   {kept}",
-                        case.name
-                    )));
-                }
-                verdict = judge(case, &ours, &cntk);
-                runs.push(cntk);
-                if let Verdict::Different(Lines { number, .. }) = verdict
-                    && runs.len() >= RUNS_OF_CNTK
-                    && is_race(&runs[runs.len() - RUNS_OF_CNTK..], number)
-                {
-                    return Ok(Report::Known(case.name.clone(), &RACE));
-                }
-            }
-        }
-        let mut rest = match &verdict {
-            Verdict::Known(rule, lines) => alone(rule, case, lines.number),
+        let (result, cntk) = settle(case, drivers, &folder)?;
+        let mut rest = match &result {
+            Settled::As(Verdict::Known(rule, lines)) => alone(rule, case, lines.number),
             _ => None,
         };
         for _ in 0..MOST_RESTS {
             let Some(case) = rest else { break };
-            let (ours, cntk) = drivers.run(&case, &folder)?;
-            rest = match judge(&case, &ours, &cntk) {
-                Verdict::Same => None,
-                Verdict::Known(rule, lines) => alone(rule, &case, lines.number),
-                Verdict::Different(_) if can_race(&case) && races(&case, drivers, &folder, &judge)? => None,
-                Verdict::Different(lines) => {
-                    let kept = folders.keep(&case.name, &folder)?.display().to_string();
-                    let described = described(&case, &lines);
-                    return Ok(Report::Failed(format!(
-                        "{described}\n  what follows a known difference, by itself\n  kept   {kept}"
-                    )));
+            rest = match settle(&case, drivers, &folder)?.0 {
+                Settled::As(Verdict::Same) | Settled::Race => None,
+                Settled::As(Verdict::Known(rule, lines)) => alone(rule, &case, lines.number),
+                Settled::As(Verdict::Different(lines)) => {
+                    let what =
+                        format!("{}\n  what follows a known difference, by itself", described(&case, &lines));
+                    return failed(&case, what);
                 }
+                Settled::Unsteady => return failed(&case, changes(&case)),
             };
         }
         // Two equal errors prove nothing about a third party's module: something must have been read.
-        let is_read = || runs[0].lines.iter().any(|line| line.contains("\"keys\":[\""));
-        Ok(match verdict {
-            Verdict::Same if case.name.starts_with(third_party::NAMES) && !is_read() => {
-                Report::Failed(format!("{}: nothing was read", case.name))
+        let is_read = || cntk.lines.iter().any(|line| line.contains("\"keys\":[\""));
+        match result {
+            Settled::As(Verdict::Same) if case.name.starts_with(third_party::NAMES) && !is_read() => {
+                Ok(Report::Failed(format!("{}: nothing was read", case.name)))
             }
-            Verdict::Same => Report::Same,
-            Verdict::Known(rule, lines) => Report::Known(described(case, &lines), rule),
-            Verdict::Different(lines) => {
-                let kept = folders.keep(&case.name, &folder)?.display().to_string();
+            Settled::As(Verdict::Same) => Ok(Report::Same),
+            Settled::As(Verdict::Known(rule, lines)) => Ok(Report::Known(described(case, &lines), rule)),
+            Settled::Race => Ok(Report::Known(case.name.clone(), &RACE)),
+            Settled::As(Verdict::Different(lines)) => {
                 let again = again.map_or_else(String::new, |command| format!("\n  again  {command}"));
-                Report::Failed(format!("{}\n  kept   {kept}{again}", described(case, &lines)))
+                failed(case, described(case, &lines) + &again)
             }
-        })
+            Settled::Unsteady => failed(case, changes(case)),
+        }
     };
     report().unwrap_or_else(|error| Report::Failed(format!("{}: {error:#}", case.name)))
 }
 
-/// Whether a case that differs does so because CNTK races: it is equal in another run, or known.
-fn races(
-    case: &Case,
-    drivers: &Drivers,
-    folder: &Path,
-    judge: &dyn Fn(&Case, &Output, &Output) -> Verdict,
-) -> Result<bool> {
-    for _ in 1..ATTEMPTS {
-        let (ours, cntk) = drivers.run(case, folder)?;
-        if !matches!(judge(case, &ours, &cntk), Verdict::Different(_)) {
-            return Ok(true);
+/// How a case came out after all its runs.
+enum Settled {
+    As(Verdict),
+    /// CNTK's output changes from run to run.
+    Race,
+    /// This library's output changes from run to run.
+    Unsteady,
+}
+
+/// Runs a case, again where it differs and CNTK is known to race ([`can_race`]): there one equal run is enough, since now
+/// and then CNTK fails, or delivers wrong values, where it is right the next time. Other differences have to be explained
+/// by a rule in the first run. This library's output must be the same in each run. Also gives CNTK's first output.
+fn settle(case: &Case, drivers: &Drivers, folder: &Path) -> Result<(Settled, Output)> {
+    let host = (drivers.cntk, drivers.are_of_modules());
+    let judge = |ours: &Output, cntk: &Output| {
+        let positions = || drivers.positions(case, folder).ok().flatten();
+        compare(case, host, ours, cntk, &positions)
+    };
+    let (ours, cntk) = drivers.run(case, folder)?;
+    let mut verdict = judge(&ours, &cntk);
+    let mut runs = vec![cntk];
+    let mut is_race = false;
+    while let Verdict::Different(..) = verdict
+        && can_race(case)
+        && runs.len() < ATTEMPTS
+        && !is_race
+    {
+        let (ours_again, cntk) = drivers.run(case, folder)?;
+        if ours_again.lines != ours.lines {
+            return Ok((Settled::Unsteady, runs.swap_remove(0)));
         }
+        verdict = judge(&ours, &cntk);
+        runs.push(cntk);
+        is_race = matches!(&verdict, Verdict::Different(Lines { number, .. })
+            if runs.len() >= RUNS_OF_CNTK && compare::is_race(&runs[runs.len() - RUNS_OF_CNTK..], *number));
     }
-    Ok(false)
+    let settled = if is_race { Settled::Race } else { Settled::As(verdict) };
+    Ok((settled, runs.swap_remove(0)))
 }
 
 /// Where a case differs, and how.
