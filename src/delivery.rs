@@ -1,10 +1,11 @@
 //! One thread waits for what another one delivers, until its call is cancelled.
 
 use crate::cancel::{self, Wake};
-use crate::sync::{Condvar, Mutex, MutexGuard, spin};
+use crate::sync::{Condvar, Mutex, MutexGuard, spin, thread};
 use crate::{Result, exit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Where the deliverer puts things, one at a time. Without it nothing comes any more.
 pub(crate) struct Outbox<T>(Arc<Shared<T>>);
@@ -59,6 +60,31 @@ impl<T: Send + 'static> Inbox<T> {
     /// Whether [`Inbox::take`] would not wait.
     pub(crate) fn has_come(&self) -> bool {
         self.0.has_come.load(Ordering::Relaxed)
+    }
+
+    /// Waits until [`Inbox::take_of_foreign`] would not wait, but no longer than to `deadline`. Returns whether it would not. In models, which
+    /// have no time, only other threads' next steps are waited for.
+    pub(crate) fn comes_by(&self, deadline: Instant) -> Result<bool> {
+        if spin(|| self.has_come()) {
+            return Ok(true);
+        }
+        if cfg!(shuttle) {
+            thread::yield_now();
+            return Ok(self.has_come());
+        }
+        let waiting = cancel::waiting(&self.0);
+        let mut state = self.0.state.lock();
+        loop {
+            if state.thing.is_some() || state.is_closed || exit::has_lost_threads() {
+                return Ok(true);
+            }
+            waiting.check()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            self.0.changed.wait_for(&mut state, left.min(exit::LOOK));
+        }
     }
 
     /// Waits for the next thing; `None` if none comes any more. A call that is cancelled leaves it for the next one.

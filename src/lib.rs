@@ -187,7 +187,9 @@ pub use config::{
     ReaderOptions,
 };
 pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
-pub use front::{Builder, CanonicalColumns, EpochIter, Minibatch, MinibatchStream, Packed, Padded, Reader};
+pub use front::{
+    Builder, CanonicalColumns, EpochCursor, EpochIter, Minibatch, MinibatchStream, Packed, Padded, Reader,
+};
 pub use log::{Level as LogLevel, set_sink as set_log_sink};
 pub use pack::SparseColumns;
 pub use pack::layout::{Extent, GAP, Layout, Record, Run};

@@ -183,7 +183,7 @@ impl LoadedStage {
     /// which [`Stages::randomize`] does alone.
     pub fn pack(&mut self, minibatch_size: u64) -> Result<Work> {
         self.reader.start_epoch(&Epoch::sweeps(1).minibatch_size(minibatch_size))?;
-        while !self.reader.read()?.end_of_epoch {}
+        while self.reader.next()?.is_some() {}
         Ok(self.work)
     }
 }

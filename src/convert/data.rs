@@ -254,25 +254,28 @@ impl Data {
         }
         batch.clear(streams.len());
         match source {
-            Source::Reader(reader) => loop {
-                let minibatch = reader.read()?;
-                self.is_over = minibatch.end_of_epoch();
-                if minibatch.is_empty() && !self.is_over {
-                    continue;
-                }
-                let count = minibatch.sequences();
-                let all: Vec<_> = minibatch.streams().collect();
-                for (column, &number) in batch.columns.iter_mut().zip(&*selected) {
-                    let stream = &all[number];
-                    match stream.info().element {
-                        ElementType::Float => append::<f32>(column, stream, count)?,
-                        ElementType::Double => append::<f64>(column, stream, count)?,
+            Source::Reader(reader) => {
+                let next = loop {
+                    match reader.next()? {
+                        Some(minibatch) if minibatch.is_empty() => {}
+                        next => break next,
                     }
+                };
+                self.is_over = next.is_none();
+                if let Some(minibatch) = next {
+                    let count = minibatch.sequences();
+                    let all: Vec<_> = minibatch.streams().collect();
+                    for (column, &number) in batch.columns.iter_mut().zip(&*selected) {
+                        let stream = &all[number];
+                        match stream.info().element {
+                            ElementType::Float => append::<f32>(column, stream, count)?,
+                            ElementType::Double => append::<f64>(column, stream, count)?,
+                        }
+                    }
+                    room::reserve(&mut batch.keys, count, room::CONVERSION)?;
+                    batch.keys.extend((0..count).filter_map(|number| minibatch.key_text(number)));
                 }
-                room::reserve(&mut batch.keys, count, room::CONVERSION)?;
-                batch.keys.extend((0..count).filter_map(|number| minibatch.key_text(number)));
-                break;
-            },
+            }
             Source::Numpy(numpy) => {
                 self.is_over = !numpy.read(BATCH_BYTES, MOST_SEQUENCES, selected, batch)?
             }

@@ -81,7 +81,7 @@ impl Minibatch {
         MinibatchStream { info, shape, packed, whole, corpus: &self.descriptions.corpus }
     }
 
-    /// Whether it has no data: [`Reader::read`](crate::Reader::read) gives such ones, iterators do not. Its streams
+    /// Whether it has no data: [`Reader::read`](crate::Reader::read) gives such ones, iterators only in lockstep. Its streams
     /// are there, with no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -113,7 +113,15 @@ impl Minibatch {
         self.packed.end_of_sweep
     }
 
-    /// Whether it is the last one of the epoch or, without data, comes after the last one.
+    /// Whether it is a step of training: it has data, or workers in lockstep take part in it, some of them without data. Those
+    /// that are none are given by [`Reader::read`](crate::Reader::read) only: past the end of the epoch, and where this worker
+    /// has no share.
+    #[must_use]
+    pub fn is_step(&self) -> bool {
+        self.packed.is_step
+    }
+
+    /// Whether it is the last one of the epoch or, if it is no step, comes after the last one.
     #[must_use]
     pub fn end_of_epoch(&self) -> bool {
         self.packed.end_of_epoch

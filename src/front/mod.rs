@@ -9,7 +9,7 @@ mod reader;
 
 pub use builder::Builder;
 pub use forms::{CanonicalColumns, Packed, Padded};
-pub use iter::EpochIter;
+pub use iter::{EpochCursor, EpochIter};
 pub use minibatch::{Minibatch, MinibatchStream};
 pub use reader::Reader;
 
@@ -19,6 +19,10 @@ const _: () = {
     const fn is_sync<T: Sync>() {}
     is_send::<Reader>();
     is_send::<EpochIter<'_>>();
+    is_send::<EpochCursor>();
+    is_sync::<EpochCursor>();
+    is_send::<std::sync::Mutex<Reader>>();
+    is_sync::<std::sync::Mutex<Reader>>();
     is_send::<Builder>();
     is_send::<crate::Error>();
     is_sync::<crate::Error>();

@@ -1,12 +1,14 @@
 //! The reader as Rust programs see it.
 
 use super::minibatch::Descriptions;
-use super::{Builder, EpochIter, Minibatch};
+use super::{Builder, EpochCursor, EpochIter, Minibatch};
 use crate::reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Reader as Engine, Sizes, State};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 /// Reads minibatches. Opened by a [`Builder`].
 ///
@@ -18,6 +20,8 @@ use std::sync::Arc;
 pub struct Reader {
     engine: Engine,
     descriptions: Arc<Descriptions>,
+    /// The number of the cursor given last.
+    cursor: u64,
 }
 
 impl Reader {
@@ -29,7 +33,7 @@ impl Reader {
     pub(super) fn new(engine: Engine) -> Reader {
         let descriptions = Descriptions::new(engine.streams(), engine.shapes(), engine.corpus());
         let descriptions = Arc::new(descriptions);
-        Reader { engine, descriptions }
+        Reader { engine, descriptions, cursor: 0 }
     }
 
     /// The streams in the order of their numbers: alphabetical for text, as in the file for binary data.
@@ -47,28 +51,90 @@ impl Reader {
 
     /// Starts an epoch and gives its minibatches.
     pub fn epoch(&mut self, epoch: Epoch) -> Result<EpochIter<'_>> {
-        let (read, ..) = epoch.numbers();
-        check_size(&read)?;
-        self.engine.start_epoch(&epoch)?;
-        Ok(EpochIter::new(self))
+        let cursor = self.epoch_cursor(epoch)?;
+        Ok(EpochIter::new(self, cursor))
     }
 
     /// The minibatches from the current position to the end of the epoch, after [`Reader::restore`] or a loop that was
     /// left early.
     pub fn rest_of_epoch(&mut self) -> EpochIter<'_> {
-        EpochIter::new(self)
+        let cursor = self.rest_cursor();
+        EpochIter::new(self, cursor)
     }
 
-    /// Reads the next minibatch. It may be without data, and past the end of the epoch it always is:
-    /// [`Minibatch::end_of_epoch`] says when to stop. [`Reader::epoch`] and [`Reader::rest_of_epoch`] are easier to use.
+    /// Starts an epoch, as [`Reader::epoch`] does, for a loop that does not borrow the reader.
+    pub fn epoch_cursor(&mut self, epoch: Epoch) -> Result<EpochCursor> {
+        let (read, ..) = epoch.numbers();
+        check_size(&read)?;
+        self.engine.start_epoch(&epoch)?;
+        Ok(self.rest_cursor())
+    }
+
+    /// What [`Reader::rest_of_epoch`] gives, for a loop that does not borrow the reader. It takes the place of earlier cursors.
+    pub fn rest_cursor(&mut self) -> EpochCursor {
+        let cursor = EpochCursor::new();
+        self.cursor = cursor.number();
+        cursor
+    }
+
+    /// Whether this is the cursor given last.
+    pub(super) fn check_cursor(&self, number: u64) -> Result<()> {
+        match self.cursor == number {
+            true => Ok(()),
+            false => Err(Error::state("Another loop over the reader was begun: this one cannot go on.")
+                .with_detail("A reader has one position. Use the cursor or iterator that it gave last.")),
+        }
+    }
+
+    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. `None` at the end
+    /// of the epoch, again and again.
+    #[expect(clippy::should_implement_trait, reason = "an error does not end the steps of a reader")]
+    pub fn next(&mut self) -> Result<Option<Minibatch>> {
+        let step = self.engine.next()?;
+        Ok(step.map(|minibatch| Minibatch::new(minibatch, &self.descriptions)))
+    }
+
+    /// [`Reader::next`], which waits no longer than `patience`. If the result is pending, nothing is lost: a later call
+    /// delivers what this one has waited for. Meanwhile a thread of the reader's goes on reading, and the caller can do
+    /// something else, such as looking for signals.
+    ///
+    /// ```no_run
+    /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
+    /// # let epoch = cntk_reader::Epoch::sweeps(1).minibatch_size(256);
+    /// use std::task::Poll;
+    /// use std::time::Duration;
+    ///
+    /// let _ = reader.epoch(epoch)?;
+    /// loop {
+    ///     match reader.next_within(Duration::from_millis(50))? {
+    ///         Poll::Ready(Some(minibatch)) => println!("{} sequences", minibatch.sequences()),
+    ///         Poll::Ready(None) => break,
+    ///         Poll::Pending => println!("still waiting"),
+    ///     }
+    /// }
+    /// # Ok::<(), cntk_reader::Error>(())
+    /// ```
+    ///
+    /// It may wait longer after a call that failed or was cancelled, whose effects are undone first, and if the system has no
+    /// thread left to start.
+    pub fn next_within(&mut self, patience: Duration) -> Result<Poll<Option<Minibatch>>> {
+        let step = self.engine.next_within(patience)?;
+        Ok(step.map(|step| step.map(|minibatch| Minibatch::new(minibatch, &self.descriptions))))
+    }
+
+    /// Waits until the next minibatch, or an error in its place, can be had without waiting, but no longer than `patience`.
+    /// Returns whether it can, by [`Reader::read`] as by [`Reader::next`]; the latter waits again only where this worker has
+    /// no share of a minibatch. See also [`Reader::next_within`].
+    pub fn wait(&mut self, patience: Duration) -> Result<bool> {
+        self.engine.wait(patience)
+    }
+
+    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may be without data, and past the end of the epoch it always
+    /// is: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] say what it is. [`Reader::epoch`] and [`Reader::next`] are
+    /// easier to use.
     pub fn read(&mut self) -> Result<Minibatch> {
         let minibatch = self.engine.read()?;
         Ok(Minibatch::new(minibatch, &self.descriptions))
-    }
-
-    /// Whether the minibatch that is read next is a step of all workers, also if this one gets no data in it.
-    pub(super) fn reads_a_step(&self) -> bool {
-        self.engine.is_in_lockstep() && !self.engine.is_at_end()
     }
 
     /// Changes minibatch size, workers and flags between two minibatches; the position stays. In truncated mode the

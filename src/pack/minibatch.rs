@@ -30,6 +30,9 @@ pub struct Minibatch {
     pub end_of_sweep: bool,
     /// The minibatch is the last of the epoch or, without streams, comes after the last.
     pub end_of_epoch: bool,
+    /// The minibatch is a step of training: it has data, or all workers in lockstep take part in it. Set by the reader when it
+    /// delivers the minibatch.
+    pub is_step: bool,
     /// One entry per stream, or none if there is no data.
     pub streams: Vec<StreamMinibatch>,
     /// The key of each sequence, by its number in the layouts.
@@ -282,7 +285,7 @@ impl MinibatchPool {
         Minibatch::prefetch(self.stock.iter().rev());
         let mut minibatch =
             own.or_else(|| self.free_list.large.as_ref()?.idle.lock().pop()).unwrap_or_default();
-        (minibatch.end_of_sweep, minibatch.end_of_epoch) = (false, false);
+        (minibatch.end_of_sweep, minibatch.end_of_epoch, minibatch.is_step) = (false, false, false);
         minibatch.keys.clear();
         minibatch.streams.resize_with(streams, Default::default);
         for stream in &mut minibatch.streams {

@@ -5,7 +5,7 @@ use crate::delivery::{Inbox, Outbox, delivery};
 use crate::sync::thread::JoinHandle;
 use crate::{Error, Result, exit, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What it costs to hand work on a batch of minibatches to another thread and to take it back.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +84,11 @@ impl<T: Send + 'static> HandoffThread<T> {
     /// Whether what was given away is back, or never comes.
     pub(super) fn is_done(&self) -> bool {
         self.results.has_come()
+    }
+
+    /// Whether [`HandoffThread::is_done`] becomes true before `deadline`. Waits for that; a call that is cancelled does not.
+    pub(super) fn is_done_by(&self, deadline: Instant) -> Result<bool> {
+        self.results.comes_by(deadline)
     }
 
     /// Takes back what was given away. Waits for it; a call that is cancelled leaves it with the thread.

@@ -12,6 +12,7 @@ mod handoff;
 mod inspect;
 mod listed;
 mod loading;
+mod next;
 mod parallel_packer;
 mod pipeline;
 mod position;
@@ -42,8 +43,7 @@ use crate::error::ExceptionClass;
 use crate::fork::Process;
 use crate::log::{Level, Logger};
 use crate::memory::Meter;
-use crate::pack::Packing;
-use crate::pack::{Minibatch, output_streams};
+use crate::pack::{Packing, output_streams};
 use crate::pool::Pool;
 use crate::randomize::{Order, WindowSize};
 use crate::stream::{LateShapes, StreamInfo};
@@ -54,9 +54,10 @@ use checkpoint::{Checkpoint, Facts, Progress, Values};
 use engine::{Engine, Prefetch, PrefetchJob};
 use handoff::READ_AHEAD;
 use inspect::{EpochStart, Inspection};
+use next::Stage;
 use parallel_packer::PackingThreads;
 use pipeline::Pipeline;
-use prefetch_batch::{Assembled, BatchSize};
+use prefetch_batch::BatchSize;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,6 +93,8 @@ pub struct Reader {
     takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
     epoch: Option<(Epoch, ReadConfig)>,
+    /// How far the caller has come in that epoch.
+    stage: Stage,
     /// Where that epoch starts.
     start: EpochStart,
     inspection: Inspection,
@@ -207,6 +210,7 @@ impl Reader {
                 || matches!(options.packing, Packing::Truncated { .. })
                 || has_images_alone(options),
             epoch: None,
+            stage: Stage::Going,
             start: EpochStart::default(),
             inspection,
             meter,
@@ -248,6 +252,7 @@ impl Reader {
         })?;
         self.start = start;
         self.epoch = Some((epoch, epoch.read));
+        self.stage = Stage::Going;
         self.delivered = progress;
         self.bound = None;
         self.worker = Some((epoch.read.workers, epoch.read.rank));
@@ -290,75 +295,23 @@ impl Reader {
         self.epoch().map(|(_, read)| read)
     }
 
-    /// Reads the next minibatch. At the end of the epoch: one without streams, again and again.
-    ///
-    /// After an error in the data the reader goes on after the sequences that could not be
-    /// delivered, as CNTK 2.7 does. An error of the kind [`ErrorKind::Io`] or [`ErrorKind::Memory`]
-    /// may pass: the next read tries to deliver the same minibatch. A file that is missing, or that
-    /// this process may not read, stays so, and the reader goes on as after an error in the data.
-    pub fn read(&mut self) -> Result<Minibatch> {
-        self.epoch()?;
-        if self.unsettled == Unsettled::Beyond {
-            self.run(|reader| reader.recall().map(drop))?;
-        }
-        if self.engine.batch.ready.is_empty() {
-            self.run(Reader::refill)?;
-        }
-        let engine = &mut *self.engine;
-        let Assembled { minibatch, progress } = engine.batch.pop().ok_or_else(unusable)?;
-        if minibatch.as_ref().is_err_and(Error::may_pass) {
-            self.unsettled = Unsettled::Beyond;
-            return minibatch;
-        }
-        engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
-        self.bound = None;
-        if minibatch.as_ref().is_ok_and(|minibatch| minibatch.end_of_sweep) {
-            self.inspection.end_sweep();
-        }
-        if minibatch.is_err() {
-            // Which says enough.
-            self.move_barren(BarrenSweep::begin);
-        }
-        let minibatch = minibatch?;
-        match self.check_barren(&minibatch) {
-            Some(error) => Err(error),
-            None => Ok(minibatch),
-        }
-    }
-
-    /// The error of a sweep that delivers nothing, if the minibatch read last ends one.
-    fn check_barren(&mut self, minibatch: &Minibatch) -> Option<Error> {
-        let barren = self.barren.as_mut()?;
-        if !minibatch.streams.is_empty() {
-            barren.begin(&self.delivered);
-            return None;
-        }
-        let chunks = if minibatch.end_of_epoch { self.engine.empty_chunks() } else { None };
-        match chunks {
-            Some(chunks) => Some(barren::no_sequences(chunks)),
-            None => {
-                let is_end = minibatch.end_of_sweep || minibatch.end_of_epoch;
-                barren.pass(&self.delivered, is_end, self.inspection.sizes().samples)
-            }
-        }
-    }
-
     fn move_barren(&mut self, to: fn(&mut BarrenSweep, &Progress)) {
         if let Some(barren) = &mut self.barren {
             to(barren, &self.delivered);
         }
     }
 
-    /// Gets the next batch, and has the one after that read ahead if that is worth it.
-    fn refill(&mut self) -> Result<()> {
+    /// Gets the next batch, and has the one after that read ahead if that is worth it. With a `deadline` the thread reads it, and the result
+    /// is false if it has not come by then: the thread keeps it for the next call.
+    fn refill(&mut self, deadline: Option<Instant>) -> Result<bool> {
         // At the first read the caller is assumed to do something between reads.
         let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
-        let refilled = self.refill_after(away);
+        let refilled = self.refill_after(away, deadline);
         self.returned = Some(Instant::now());
         refilled
     }
 
-    fn refill_after(&mut self, away: Duration) -> Result<()> {
+    fn refill_after(&mut self, away: Duration, deadline: Option<Instant>) -> Result<bool> {
         self.settle()?;
         let is_apart = self.is_fetched && cancel::is_possible();
         let engine = &mut *self.engine;
@@ -366,20 +319,27 @@ impl Reader {
             let batch = std::mem::take(&mut engine.spare);
             let threads = self.packing_threads.all;
             let mut job = PrefetchJob { pipeline, wanted: self.size.wanted, threads, batch };
-            if is_apart && let Some(thread) = engine.thread() {
+            if (is_apart || deadline.is_some())
+                && let Some(thread) = engine.thread()
+            {
                 thread.give(job);
             } else {
                 match is_apart {
                     true => cancel::apart(|| job.read()),
                     false => job.read(),
                 }
-                return self.accept(job, away);
+                return self.accept(job, away).map(|()| true);
             }
         }
         let thread = engine.ahead.as_ref().ok_or_else(unusable)?;
         engine.waiting_caller.help(|| thread.is_done());
+        if let Some(deadline) = deadline
+            && !thread.is_done_by(deadline)?
+        {
+            return Ok(false);
+        }
         let job = thread.take()?;
-        self.accept(job, away)
+        self.accept(job, away).map(|()| true)
     }
 
     /// Takes over a batch that was read, and has the next one read ahead if that is worth it.
@@ -434,14 +394,13 @@ impl Reader {
         self.inspection.progress(&epoch, self.start, &self.delivered)
     }
 
-    /// Whether the workers read in lockstep: then a minibatch without data is a step like others, unless
-    /// [`Reader::is_at_end`] was true before it was read.
+    /// Whether the workers read in lockstep: then a minibatch without data is a step like others, up to the end of the epoch.
     pub fn is_in_lockstep(&self) -> bool {
         self.lockstep
     }
 
     /// Whether everything in the epoch has been delivered, of all workers.
-    pub fn is_at_end(&self) -> bool {
+    fn is_at_end(&self) -> bool {
         let progress = self.progress().ok();
         progress
             .is_some_and(|progress| progress.expected.is_some_and(|expected| progress.delivered >= expected))
@@ -479,6 +438,7 @@ impl Reader {
             pipeline.set_state(state)?;
             pipeline.progress(Progress::default())
         })?;
+        self.stage = Stage::Going;
         self.bound = None;
         self.move_barren(BarrenSweep::begin);
         Ok(())
@@ -530,6 +490,7 @@ impl Reader {
                 self.unsettled = Unsettled::Epoch;
             })?;
         }
+        self.stage = Stage::Going;
         if let Some(pipeline) = &mut self.engine.pipeline {
             pipeline.forget_errors();
         }

@@ -10,6 +10,7 @@ use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use crate::sync::{explore, thread};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::task::Poll;
 
 /// Threads of the pool.
 const THREADS: usize = 2;
@@ -198,6 +199,50 @@ fn readers_whose_calls_are_cancelled() {
             assert_eq!(seen, (0..SEQUENCES).collect::<Vec<_>>());
             drop(reader);
             thread.join().expect("no panic");
+        });
+    }
+}
+
+/// Waits that end before the data come, whatever the reader's thread is at, with other calls in between; and a reader that is
+/// dropped while its thread reads. The same data are delivered.
+#[test]
+fn readers_that_are_polled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 1);
+    let file = folder.path().join("0.ctf").display().to_string();
+    for (what, order, grows) in [
+        ("randomized", "randomize = true\nrandomizationWindow = 3", false),
+        ("indexed while it is read", "randomize = false", true),
+    ] {
+        let config = config(&file, order);
+        explore::random_readers(&format!("reader, {what}, polled"), move || {
+            let mut reader = open(&config, grows);
+            let epoch = Epoch { read: read_config(5), samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
+            reader.start_epoch(&epoch).expect("an epoch");
+            let (mut seen, mut polls) = (Vec::new(), 0);
+            loop {
+                polls += 1;
+                match reader.next_within(Duration::ZERO).expect("no failure") {
+                    Poll::Ready(Some(minibatch)) => {
+                        let values = minibatch.streams[0].dense::<f32>().expect("floats");
+                        seen.extend(values.iter().map(|&value| value as u32));
+                    }
+                    Poll::Ready(None) => break,
+                    // Takes the pipeline back from the thread.
+                    Poll::Pending if polls == 3 => {
+                        let checkpoint = reader.checkpoint().expect("a checkpoint");
+                        reader.restore(&checkpoint).expect("its own checkpoint");
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if !grows {
+                seen.sort_unstable();
+            }
+            assert_eq!(seen, (0..SEQUENCES).collect::<Vec<_>>());
+            reader.start_epoch(&epoch).expect("an epoch");
+            _ = reader.next_within(Duration::ZERO).expect("no failure");
+            drop(reader);
         });
     }
 }

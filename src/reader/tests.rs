@@ -6,6 +6,7 @@ use super::*;
 use crate::config::from_text;
 use crate::config::options::DeserializerOptions;
 use crate::deserialize::text::TextDeserializer;
+use crate::pack::Minibatch;
 use crate::randomize::random::Random;
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use crate::release::Release;

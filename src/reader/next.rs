@@ -1,0 +1,141 @@
+//! Delivers minibatches: one after the other as CNTK does, or step by step to the end of the epoch. Everything that a
+//! binding has to know about a minibatch (data or not, last or not) is decided here.
+
+use super::barren::{self, BarrenSweep};
+use super::prefetch_batch::Assembled;
+use super::{Reader, Unsettled, unusable};
+use crate::pack::Minibatch;
+use crate::{Error, Result};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// How far the caller has come in an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Minibatches may follow.
+    Going,
+    /// The minibatch delivered last was the last step.
+    LastDelivered,
+    /// The caller was told that the epoch is over.
+    Over,
+}
+
+impl Reader {
+    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may have no data, and past the end of the epoch it never
+    /// has: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] tell these apart. [`Reader::next`] leaves out the
+    /// minibatches that are no step.
+    ///
+    /// After an error in the data the reader goes on after the sequences that could not be
+    /// delivered, as CNTK 2.7 does. An error of the kind [`ErrorKind::Io`](crate::ErrorKind::Io) or
+    /// [`ErrorKind::Memory`](crate::ErrorKind::Memory) may pass: the next read tries to deliver the same minibatch. A file
+    /// that is missing, or that this process may not read, stays so, and the reader goes on as after an error in the data.
+    pub fn read(&mut self) -> Result<Minibatch> {
+        self.prepare(None)?;
+        self.deliver()
+    }
+
+    /// Waits until [`Reader::read`] does not have to wait, but no longer than `patience`. Returns whether a minibatch, or an
+    /// error in its place, is ready. It stays so until it is read, and reading goes on on a thread of the reader's
+    /// while the caller does something else. Only if that thread cannot be started, and after a call that failed or was
+    /// cancelled, whose effects are undone first, may this take longer.
+    pub fn wait(&mut self, patience: Duration) -> Result<bool> {
+        self.prepare(Some(deadline(patience)))
+    }
+
+    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. `None` at the end
+    /// of the epoch, again and again. Errors are those of [`Reader::read`]; the next call goes on after them.
+    #[expect(clippy::should_implement_trait, reason = "an error does not end the steps of a reader")]
+    pub fn next(&mut self) -> Result<Option<Minibatch>> {
+        match self.step(None)? {
+            Poll::Ready(step) => Ok(step),
+            Poll::Pending => Err(unusable()),
+        }
+    }
+
+    /// [`Reader::next`], which waits no longer than `patience`. If it is pending, nothing is lost: a later call delivers what
+    /// this one has waited for. As to exceptions, see [`Reader::wait`].
+    pub fn next_within(&mut self, patience: Duration) -> Result<Poll<Option<Minibatch>>> {
+        self.step(Some(deadline(patience)))
+    }
+
+    fn step(&mut self, deadline: Option<Instant>) -> Result<Poll<Option<Minibatch>>> {
+        self.epoch()?;
+        while self.stage == Stage::Going {
+            if !self.prepare(deadline)? {
+                return Ok(Poll::Pending);
+            }
+            let minibatch = self.deliver()?;
+            if minibatch.is_step {
+                return Ok(Poll::Ready(Some(minibatch)));
+            }
+        }
+        self.stage = Stage::Over;
+        Ok(Poll::Ready(None))
+    }
+
+    /// Waits until a minibatch, or an error in its place, is ready. False if none is at the deadline.
+    fn prepare(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        self.epoch()?;
+        if self.unsettled == Unsettled::Beyond {
+            self.run(|reader| reader.recall().map(drop))?;
+        }
+        match self.engine.batch.ready.is_empty() {
+            true => self.run(|reader| reader.refill(deadline)),
+            false => Ok(true),
+        }
+    }
+
+    /// Hands out what is ready.
+    fn deliver(&mut self) -> Result<Minibatch> {
+        let takes_part = self.lockstep && !self.is_at_end();
+        let engine = &mut *self.engine;
+        let Assembled { minibatch, progress } = engine.batch.pop().ok_or_else(unusable)?;
+        if minibatch.as_ref().is_err_and(Error::may_pass) {
+            self.unsettled = Unsettled::Beyond;
+            return minibatch;
+        }
+        engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
+        self.bound = None;
+        if minibatch.as_ref().is_ok_and(|minibatch| minibatch.end_of_sweep) {
+            self.inspection.end_sweep();
+        }
+        if minibatch.is_err() {
+            // Which says enough.
+            self.move_barren(BarrenSweep::begin);
+        }
+        let mut minibatch = minibatch?;
+        if let Some(error) = self.check_barren(&minibatch) {
+            return Err(error);
+        }
+        minibatch.is_step = takes_part || !minibatch.streams.is_empty();
+        self.stage = match (minibatch.end_of_epoch, minibatch.is_step) {
+            (false, _) => Stage::Going,
+            (true, true) => Stage::LastDelivered,
+            (true, false) => Stage::Over,
+        };
+        Ok(minibatch)
+    }
+
+    /// The error of a sweep that delivers nothing, if the minibatch read last ends one.
+    fn check_barren(&mut self, minibatch: &Minibatch) -> Option<Error> {
+        let barren = self.barren.as_mut()?;
+        if !minibatch.streams.is_empty() {
+            barren.begin(&self.delivered);
+            return None;
+        }
+        let chunks = if minibatch.end_of_epoch { self.engine.empty_chunks() } else { None };
+        match chunks {
+            Some(chunks) => Some(barren::no_sequences(chunks)),
+            None => {
+                let is_end = minibatch.end_of_sweep || minibatch.end_of_epoch;
+                barren.pass(&self.delivered, is_end, self.inspection.sizes().samples)
+            }
+        }
+    }
+}
+
+/// The moment at which patience ends. Centuries are enough where it would not be a moment.
+fn deadline(patience: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(patience).unwrap_or_else(|| now + Duration::from_secs(u32::MAX.into()))
+}

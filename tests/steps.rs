@@ -1,0 +1,339 @@
+//! Steps of an epoch: their flags, loops that do not borrow their reader, and waits that end before the data come.
+
+mod common;
+
+use cntk_reader::reader::{Others, Reader as Engine};
+use cntk_reader::user::{
+    FetchedChunk, Sequences, StreamData, StreamInfo, UserChunk, UserDeserializer, UserSequence,
+};
+use cntk_reader::{
+    Canceller, CtfDeserializer, Epoch, EpochCursor, ErrorKind, Minibatch, Reader, ReaderOptions, Result,
+};
+use common::rng::Rng;
+use common::scenario::{LIMIT, Scenario};
+use common::seen::{self, Seen};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// Time that a test waits for what does not come.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// Time enough for what comes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A gate that users' code waits at while it is closed.
+#[derive(Default)]
+struct Gate {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+    fetched: AtomicU64,
+}
+
+impl Gate {
+    fn set(&self, is_closed: bool) {
+        *self.is_closed.lock().expect("no panic") = is_closed;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut is_closed = self.is_closed.lock().expect("no panic");
+        while *is_closed {
+            is_closed = self.changed.wait(is_closed).expect("no panic");
+        }
+    }
+}
+
+/// A user's deserializer of 60 numbers in six chunks: loading, or fetching each sequence, passes a gate.
+struct Slow {
+    gate: Arc<Gate>,
+    streams: [StreamInfo; 1],
+    is_fetched: bool,
+}
+
+struct SlowSequences(u32, Arc<Gate>);
+
+impl UserDeserializer for Slow {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn chunk_count(&self) -> u32 {
+        6
+    }
+
+    fn sequences(&self, _chunk: u32) -> Result<Option<Sequences>> {
+        Ok(Some(Sequences::of_one_sample(10)))
+    }
+
+    fn fetches_sequences(&self) -> bool {
+        self.is_fetched
+    }
+
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
+        if self.is_fetched {
+            return Ok(UserChunk::fetched(SlowSequences(chunk, Arc::clone(&self.gate))));
+        }
+        self.gate.pass();
+        let values: Vec<f32> = (0..10).map(|index| (chunk * 10 + index) as f32).collect();
+        Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
+    }
+}
+
+impl FetchedChunk for SlowSequences {
+    fn fetch(&self, index: u32, sequence: &mut UserSequence) -> Result<()> {
+        self.1.pass();
+        self.1.fetched.fetch_add(1, Ordering::SeqCst);
+        sequence.dense::<f32>(0)?.push((self.0 * 10 + index) as f32);
+        Ok(())
+    }
+}
+
+/// A reader of such data in their order, in an epoch of one sweep.
+fn slow(is_fetched: bool, canceller: Option<&Canceller>) -> (Reader, Arc<Gate>) {
+    common::quiet();
+    let gate = Arc::new(Gate::default());
+    let user = Slow { gate: Arc::clone(&gate), streams: [StreamInfo::dense("x", &[1])], is_fetched };
+    let builder = Reader::builder().deserializer("slow", user).options(ReaderOptions::new().randomize(false));
+    let builder = canceller.into_iter().fold(builder, |builder, canceller| builder.canceller(canceller));
+    let mut reader = builder.open().expect("a reader");
+    drop(reader.epoch(Epoch::sweeps(1).minibatch_size(7)).expect("an epoch"));
+    (reader, gate)
+}
+
+fn values(minibatch: &Minibatch) -> Vec<u32> {
+    let x = minibatch.stream("x").and_then(|x| x.dense::<f32>()).expect("values");
+    x.iter().map(|&value| value as u32).collect()
+}
+
+/// The values that are left.
+fn rest(reader: &mut Reader) -> Vec<u32> {
+    reader.rest_of_epoch().flat_map(|minibatch| values(&minibatch.expect("a minibatch"))).collect()
+}
+
+#[test]
+fn a_wait_ends_in_time_and_loses_nothing() {
+    for is_fetched in [false, true] {
+        let (mut reader, gate) = slow(is_fetched, None);
+        let mut all = Vec::new();
+        loop {
+            gate.set(true);
+            let before = reader.checkpoint().expect("a checkpoint");
+            let mut step = reader.next_within(Duration::ZERO).expect("no failure");
+            if step.is_pending() {
+                // Waiting is over before the data come, as often as it is begun, and nothing has happened.
+                let start = Instant::now();
+                assert!(!reader.wait(SHORT).expect("no failure"));
+                assert!(reader.next_within(SHORT).expect("no failure").is_pending());
+                assert!(start.elapsed() >= 2 * SHORT && start.elapsed() < LONG);
+                assert_eq!(reader.checkpoint().expect("a checkpoint"), before);
+                gate.set(false);
+                assert!(reader.wait(LONG).expect("no failure"), "the data have come");
+                assert_eq!(reader.checkpoint().expect("a checkpoint"), before, "nothing was delivered yet");
+                step = reader.next_within(Duration::ZERO).expect("no failure");
+                assert!(step.is_ready());
+            }
+            gate.set(false);
+            match step {
+                Poll::Ready(Some(minibatch)) => all.extend(values(&minibatch)),
+                _ => break,
+            }
+        }
+        assert!(all.iter().copied().eq(0..60), "{all:?}");
+        if is_fetched {
+            assert_eq!(gate.fetched.load(Ordering::SeqCst), 60, "each sequence is fetched once");
+        }
+        assert!(reader.next().expect("no failure").is_none(), "again and again");
+        assert_eq!(
+            reader.next_within(Duration::ZERO).expect("no failure").map(|step| step.is_none()),
+            Poll::Ready(true)
+        );
+    }
+}
+
+#[test]
+fn a_wait_is_cancelled_and_goes_on() {
+    for is_fetched in [false, true] {
+        let canceller = Canceller::new();
+        let (mut reader, gate) = slow(is_fetched, Some(&canceller));
+        gate.set(true);
+        for _ in 0..3 {
+            assert!(reader.next_within(Duration::ZERO).expect("no failure").is_pending());
+            let waited = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !canceller.cancel() {
+                        std::thread::yield_now();
+                    }
+                });
+                reader.next_within(LONG)
+            });
+            assert_eq!(waited.expect_err("it was cancelled").kind(), ErrorKind::Cancelled);
+        }
+        gate.set(false);
+        assert!(rest(&mut reader).into_iter().eq(0..60));
+    }
+}
+
+#[test]
+fn a_reader_that_is_waited_for_may_be_used_and_dropped() {
+    for is_fetched in [false, true] {
+        let (mut reader, gate) = slow(is_fetched, None);
+        let state = reader.checkpoint().expect("a checkpoint");
+        let pending = |reader: &mut Reader| {
+            gate.set(true);
+            let step = reader.next_within(SHORT).expect("no failure");
+            gate.set(false);
+            step.is_pending()
+        };
+        // Whatever comes next goes on from where the reader stands for its caller.
+        assert!(pending(&mut reader));
+        assert_eq!(reader.progress().expect("progress").delivered, 0);
+        reader.restore(&state).expect("its own checkpoint");
+        assert!(rest(&mut reader).into_iter().eq(0..60));
+        let second = reader.epoch(Epoch::sweeps(1).index(1).minibatch_size(9)).expect("an epoch");
+        assert_eq!(second.map(|minibatch| values(&minibatch.expect("a minibatch")).len()).sum::<usize>(), 60);
+
+        let (mut reader, gate) = slow(is_fetched, None);
+        gate.set(true);
+        assert!(reader.next_within(SHORT).expect("no failure").is_pending());
+        let thread = std::thread::spawn(move || drop(reader));
+        gate.set(false);
+        thread.join().expect("no panic");
+    }
+}
+
+/// The iterator of a foreign language: it has the reader, which others have too, and the loop.
+struct Foreign {
+    reader: Arc<Mutex<Reader>>,
+    cursor: EpochCursor,
+}
+
+impl Foreign {
+    fn next(&mut self) -> Option<Result<Minibatch>> {
+        self.cursor.next(&mut self.reader.lock().expect("no panic"))
+    }
+}
+
+#[test]
+fn a_loop_need_not_borrow_its_reader() {
+    let (reader, _gate) = slow(false, None);
+    let reader = Arc::new(Mutex::new(reader));
+    let locked = || reader.lock().expect("no panic");
+    let epoch = |index| Epoch::sweeps(1).index(index).minibatch_size(25);
+    let cursor = locked().epoch_cursor(epoch(0)).expect("an epoch");
+    let mut own = Foreign { reader: Arc::clone(&reader), cursor };
+    let minibatch = own.next().expect("one").expect("a minibatch");
+    assert_eq!(locked().progress().expect("progress").delivered, 25);
+    // It may go on on another thread, and minibatches outlive all of it.
+    let thread = std::thread::spawn(move || (own.next().map(|next| next.map(|next| values(&next))), own));
+    let (next, mut own) = thread.join().expect("no panic");
+    assert!(next.expect("one").expect("a minibatch").into_iter().eq(25..50));
+    // Another loop takes its place, and then it says so, once.
+    let mut other = locked().epoch_cursor(epoch(1)).expect("an epoch");
+    assert_eq!(own.next().expect("an error").expect_err("its place is taken").kind(), ErrorKind::State);
+    assert!(own.next().is_none());
+    drop(own);
+    let mut count = 0;
+    while let Poll::Ready(Some(minibatch)) = other.next_within(&mut locked(), LONG) {
+        count += minibatch.expect("a minibatch").sequences();
+    }
+    assert_eq!(count, 60);
+    // An end is the end, also where a later epoch has data.
+    _ = locked().epoch_cursor(epoch(2)).expect("an epoch");
+    assert!(other.next(&mut locked()).is_none());
+    drop(reader);
+    assert!(values(&minibatch).into_iter().eq(0..25));
+}
+
+/// What the two ways to read say of an end. A worker without a share gets minibatches without data, which are no steps.
+#[test]
+fn an_end_is_not_mistaken_for_an_empty_share() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.ctf");
+    std::fs::write(&path, (0..12).map(|i| format!("|x {i}\n")).collect::<String>()).expect("writing");
+    for lockstep in [false, true] {
+        let ctf = CtfDeserializer::new(&path).dense("x", 1).chunk_size(18);
+        let open = |rank| {
+            let options = ReaderOptions::new().lockstep(lockstep).trace_level(0);
+            let mut reader = Reader::builder().ctf(ctf.clone()).options(options).open().expect("a reader");
+            drop(reader.epoch(Epoch::sweeps(1).minibatch_size(4).worker(rank, 40)).expect("an epoch"));
+            reader
+        };
+        for rank in 0..40 {
+            let mut reader = open(rank);
+            let mut steps = Vec::new();
+            let minibatch = loop {
+                let minibatch = reader.read().expect("a minibatch");
+                assert!(
+                    minibatch.is_step() || (minibatch.is_empty() && !lockstep) || minibatch.end_of_epoch()
+                );
+                if minibatch.is_step() {
+                    steps.push(minibatch.keys().to_vec());
+                } else if minibatch.end_of_epoch() {
+                    break minibatch;
+                }
+            };
+            assert!(minibatch.is_empty());
+            assert!(!lockstep || steps.len() == 3, "all workers take as many steps");
+            let mut reader = open(rank);
+            for step in steps {
+                let minibatch = reader.next().expect("no failure").expect("a step");
+                assert!(minibatch.is_step());
+                assert_eq!(minibatch.keys(), step);
+            }
+            assert!(reader.next().expect("no failure").is_none());
+        }
+    }
+}
+
+/// The next step, by waits that end at once.
+fn polled(reader: &mut Engine, pending: &mut u32, mut meanwhile: impl FnMut(&mut Engine)) -> Option<Seen> {
+    loop {
+        match reader.next_within(Duration::ZERO).expect("no failure") {
+            Poll::Ready(step) => return step.map(|step| Seen::of(&step, reader.streams())),
+            Poll::Pending => {
+                *pending += 1;
+                meanwhile(reader);
+            }
+        }
+    }
+}
+
+/// Random data and settings: waits that end at once, with other calls while they are pending, deliver the minibatches with data
+/// that reading delivers.
+#[test]
+fn polled_minibatches_are_those_of_an_undisturbed_run() {
+    common::quiet();
+    let scenarios = if common::is_long() { 2000 } else { 150 };
+    let mut pending = 0;
+    for seed in 0..scenarios {
+        let scenario = Scenario::random(seed);
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = scenario.write(folder.path());
+        let mut expected = seen::read_all(&mut scenario.started(&config), LIMIT).expect("an undisturbed run");
+        expected.retain(|seen| !seen.streams.is_empty());
+
+        let settings = cntk_reader::config::from_text(&config).expect("a configuration");
+        let canceller = Canceller::new();
+        let others = Others { canceller: Some(&canceller), ..Others::default() };
+        let mut reader = Engine::open_with(&settings, &others).expect("a reader");
+        reader.start_epoch(&scenario.epoch).expect("an epoch");
+        let mut rng = Rng::new(seed);
+        for (number, expected) in expected.iter().enumerate() {
+            let step = polled(&mut reader, &mut pending, |reader| match rng.below(8) {
+                0 => {
+                    let checkpoint = reader.checkpoint().expect("a checkpoint");
+                    reader.restore(&checkpoint).expect("its own checkpoint");
+                }
+                1 => assert!(!canceller.cancel(), "no call is in progress"),
+                2 => _ = reader.wait(Duration::from_micros(rng.range(1, 300))).expect("no failure"),
+                _ => std::thread::yield_now(),
+            });
+            assert_eq!(step.as_ref(), Some(expected), "seed {seed}, minibatch {number}: {scenario:#?}");
+        }
+        assert_eq!(polled(&mut reader, &mut pending, |_| {}), None, "seed {seed}: {scenario:#?}");
+    }
+    assert!(pending > 10, "{pending}");
+}
