@@ -22,13 +22,14 @@
 //! # }
 //! ```
 
-use crate::cancel::{Current, carried};
+use crate::cancel::Current;
 use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::corpus::Corpus;
 use crate::deserialize::files;
+use crate::deserialize::loading::{Load, Loads, Starter};
 use crate::deserialize::{
-    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths,
-    SourceMemory,
+    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading,
+    SourceFacts, SourceMemory,
 };
 use crate::file::DataFile;
 use crate::order::SequenceOrder;
@@ -149,11 +150,11 @@ impl Stages {
 
     /// Loads chunks.
     fn load(&self, pool: &Pool, chunks: std::ops::Range<usize>) -> Result<Vec<Arc<dyn Chunk>>> {
-        let chunks: Vec<ChunkId> = chunks.map(|chunk| chunk as ChunkId).collect();
-        let load = carried(|&chunk: &ChunkId| self.table.load(chunk));
-        let loaded = pool.install(|| chunks.par_iter().map(load).collect::<Result<Vec<_>>>())?;
+        let loads = Loads::of_this_call(Arc::clone(&self.table) as Arc<dyn ChunkSource>, pool.clone());
+        let started: Vec<Load> = chunks.map(|chunk| loads.start(chunk as ChunkId)).collect();
+        let loaded = started.iter().map(Load::wait).collect::<Result<Vec<_>>>()?;
         loaded.iter().try_for_each(|chunk| {
-            chunk.wait_ready()?;
+            chunk.warn();
             chunk.commit_errors()
         })?;
         Ok(loaded)
@@ -241,25 +242,17 @@ impl ChunkSource for LoadedTable {
         self.table.streams()
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let loaded = self.loaded.get(chunk as usize).cloned();
-        loaded.ok_or_else(|| Error::internal(format!("Chunk {chunk} was not loaded.")))
+    fn facts(&self) -> SourceFacts {
+        SourceFacts { loading: Loading::AtOnce, ..self.table.facts() }
     }
 
-    fn loads_at_once(&self) -> bool {
-        true
+    fn start(self: Arc<Self>, chunk: ChunkId, _: &Starter) -> Load {
+        let loaded = self.loaded.get(chunk as usize).cloned();
+        Load::done(loaded.ok_or_else(|| Error::internal(format!("Chunk {chunk} was not loaded."))))
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.table.reported_keys(sequences, truncated, keys);
-    }
-
-    fn is_fetched(&self) -> bool {
-        self.table.is_fetched()
-    }
-
-    fn is_fetched_ahead(&self) -> bool {
-        self.table.is_fetched_ahead()
     }
 
     fn fingerprint(&self) -> u64 {

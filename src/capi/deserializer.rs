@@ -17,7 +17,8 @@ use crate::deserialize::bundle::frame_mode;
 use crate::deserialize::check;
 use crate::deserialize::format::Context;
 use crate::deserialize::frames::Frames;
-use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode, image, text as ctf};
+use crate::deserialize::loading::Loads;
+use crate::deserialize::{AnyDeserializer, ChunkSource, Deserializer, InFrameMode, image, text as ctf};
 use crate::fork::Process;
 use crate::memory::room;
 use crate::pool::Pool;
@@ -113,10 +114,8 @@ impl cntk_reader_deserializer {
 
     fn load(&self, chunk: u32) -> Result<*mut cntk_reader_chunk> {
         let sequences = self.chunk(chunk)?.sequences;
-        let load = || self.deserializer.load(chunk);
-        // Loading images leaves nothing to be done by several threads. It must not wait for the pool: where a user's
-        // deserializer hands out such images, the pool's threads may be waiting for this very chunk.
-        let data = if self.deserializer.is_fetched() { load()? } else { self.pool.install(load)? };
+        let source = Arc::clone(self.here()?) as Arc<dyn ChunkSource>;
+        let data = Loads::of_this_call(source, self.pool.clone()).load(chunk)?;
         data.commit_errors()?;
         Ok(cntk_reader_chunk::hand_out(data, Arc::clone(&self.streams), sequences))
     }

@@ -6,17 +6,17 @@
 
 use super::fetched::Fetched;
 use super::{Chunk, ChunkSource, Deserializer, Loaded};
-use crate::cancel::carried;
+use crate::cancel::Current;
 use crate::compact::Value;
 use crate::corpus::Corpus;
 use crate::error::{ErrorKind, Location};
+use crate::helpers::{Helpers, Team};
 use crate::log::{Level, Logger};
 use crate::pack::plain::PlainSequence;
 use crate::sequence::{ChunkId, SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use byteorder::{ByteOrder, NativeEndian};
-use rayon::prelude::*;
 use std::sync::Arc;
 
 /// How serious a finding is.
@@ -358,14 +358,15 @@ fn repeats_in(view: &SequenceView<'_>, finder: &mut RepeatFinder) -> Option<(u64
 /// Sequences that are fetched and looked at together.
 const TOGETHER: u32 = 64;
 
-/// Looks at a loaded chunk of a deserializer whose keys are those of the corpus. [`Chunk::wait_ready`] has succeeded. Runs on a
-/// thread of the library's pool.
-pub fn check_loaded(
+/// Looks at a loaded chunk of a deserializer whose keys are those of the corpus. `helpers` help to fetch sequences, if they are
+/// fetched; then this must not run on a thread of the pool, which users' code may wait for.
+pub(crate) fn check_loaded(
     source: &dyn Deserializer,
     corpus: &Corpus,
     id: ChunkId,
     chunk: &Arc<dyn Chunk>,
     most: usize,
+    helpers: Option<&mut Helpers>,
 ) -> ChunkCheck {
     let streams = source.streams();
     let mut check =
@@ -373,18 +374,21 @@ pub fn check_loaded(
     if let Err(error) = chunk.commit_errors() {
         check.push(error.into(), most);
     }
-    let sequences = source.chunks().get(id as usize).map_or(0, |info| info.sequences);
-    let looked = match source.is_fetched() {
-        false => (0..sequences).try_for_each(|index| {
+    let looked = match helpers {
+        None => (0..sequences_of(source, id)).try_for_each(|index| {
             look_at(source, corpus, (&**chunk, None), SequenceId { chunk: id, index }, &mut check, most);
             Ok(())
         }),
-        true => look_at_fetched(source, corpus, id, sequences, chunk, &mut check, most),
+        Some(helpers) => look_at_fetched(source, corpus, id, chunk, &mut check, most, helpers),
     };
     if let Err(error) = looked {
         check.push(error.into(), most);
     }
     check
+}
+
+fn sequences_of(source: &dyn Deserializer, chunk: ChunkId) -> u32 {
+    source.chunks().get(chunk as usize).map_or(0, |info| info.sequences)
 }
 
 /// Looks at a sequence of a chunk; at one that was fetched in both of its forms.
@@ -486,36 +490,41 @@ fn look_at_fetched(
     source: &dyn Deserializer,
     corpus: &Corpus,
     id: ChunkId,
-    sequences: u32,
     chunk: &Arc<dyn Chunk>,
     check: &mut ChunkCheck,
     most: usize,
+    helpers: &mut Helpers,
 ) -> Result<()> {
     let streams = source.streams().len();
+    let sequences = sequences_of(source, id);
     let mut fetched: Vec<Fetched> = Vec::new();
     for first in (0..sequences).step_by(TOGETHER as usize) {
         let indexes: Vec<u32> = (first..sequences.min(first + TOGETHER)).collect();
         fetched.resize_with(indexes.len(), Fetched::default);
-        let taken: Vec<Result<()>> = (fetched.par_iter_mut().zip(&indexes))
-            .map(carried(|(fetched, &index): (&mut Fetched, &u32)| fetched.take(chunk, index)))
-            .collect();
-        let mut outcomes = Vec::with_capacity(indexes.len());
-        for (taken, fetched) in taken.into_iter().zip(&mut fetched) {
-            outcomes.push(taken.and_then(|()| match fetched.is_whole(streams) {
-                true => fetched.plan(0, 0).map(|()| true),
-                false => Ok(false),
-            }));
+        let mut outcomes: Vec<Result<()>> = indexes.iter().map(|_| Ok(())).collect();
+        let call = Current::get();
+        let mut team = Team { threads: helpers.most(), helpers };
+        let each = fetched.iter_mut().zip(&mut outcomes).zip(&indexes);
+        team.each(each, |((fetched, outcome), &index)| {
+            *outcome = call.within(|| fetched.take(chunk, index));
+            Ok(())
+        })?;
+        let mut whole = Vec::with_capacity(indexes.len());
+        for (fetched, outcome) in fetched.iter_mut().zip(&mut outcomes) {
+            if outcome.is_ok() && fetched.is_whole(streams) {
+                *outcome = fetched.plan(0, 0);
+                if outcome.is_ok() {
+                    whole.push((fetched, outcome));
+                }
+            }
         }
-        let prepared: Vec<Result<()>> = (fetched.par_iter_mut().zip(&outcomes))
-            .map(carried(|(fetched, outcome): (&mut Fetched, &Result<bool>)| match outcome {
-                Ok(true) => fetched.prepare(0),
-                _ => Ok(()),
-            }))
-            .collect();
-        for (((fetched, outcome), prepared), index) in fetched.iter().zip(outcomes).zip(prepared).zip(indexes)
-        {
+        team.each(whole.into_iter(), |(fetched, outcome)| {
+            *outcome = call.within(|| fetched.prepare(0));
+            Ok(())
+        })?;
+        for ((fetched, outcome), index) in fetched.iter().zip(outcomes).zip(indexes) {
             let sequence = SequenceId { chunk: id, index };
-            match outcome.and(prepared) {
+            match outcome {
                 Ok(()) => look_at(source, corpus, (fetched, Some(fetched)), sequence, check, most),
                 Err(error) => {
                     let mut finding = Finding::from(error);

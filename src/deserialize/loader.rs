@@ -3,7 +3,6 @@
 //! They are not the library's pool, because user code may wait for a reader of this library, whose loading needs the pool.
 //! When the process ends, so do they: see [`crate::exit`].
 
-use crate::delivery::delivery;
 use crate::error::ExceptionClass;
 use crate::exit::{self, ForeignThreads};
 use crate::fork::Process;
@@ -108,21 +107,6 @@ impl Loader {
         });
     }
 
-    /// Runs `work` on one of the threads and waits for it. On such a thread it runs at once. An error once the process
-    /// ends.
-    pub(crate) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
-        if self.is_here() {
-            return Ok(work());
-        }
-        let (outbox, result) = delivery();
-        self.spawn(move |may_run| match may_run {
-            true => outbox.put(work()),
-            false => std::mem::forget(work),
-        });
-        // A call that is cancelled does not wait for the user's code, whose result is dropped on the thread that makes it.
-        exit::outside(|| result.take_of_foreign())?.ok_or_else(|| exit::refusal("nothing is loaded any more"))
-    }
-
     /// Waits until all jobs are done, and whatever they held is dropped. Does nothing on one of the threads, which would
     /// wait for itself.
     pub fn drain(&self) {
@@ -214,10 +198,8 @@ mod tests {
         }
         loader.drain();
         assert_eq!(done.load(Ordering::SeqCst), 100);
-        assert_eq!(
-            loader.run(|| std::thread::current().name().map(str::to_owned)).expect("a result").as_deref(),
-            Some("cntk-reader-user")
-        );
+        loader.spawn(|_| assert_eq!(std::thread::current().name(), Some("cntk-reader-user")));
+        loader.drain();
         loader.spawn(|_| panic!("on purpose"));
         let last = Arc::clone(&done);
         loader.spawn(move |_| {
@@ -248,13 +230,8 @@ mod schedules {
                 });
             };
             (0..3).for_each(|_| spawn(&loader));
-            let other = {
-                let loader = Arc::clone(&loader);
-                thread::spawn(move || loader.run(|| 5).expect("a result"))
-            };
             loader.drain();
             assert!(done.load(Ordering::SeqCst) == 3, "drained");
-            assert_eq!(other.join().expect("no panic"), 5);
             (0..2).for_each(|_| spawn(&loader));
             loader.spawn(|_| std::panic::resume_unwind(Box::new("on purpose")));
             drop(loader);
@@ -263,16 +240,13 @@ mod schedules {
         });
     }
 
-    /// A job may itself wait for work on the threads, and may be what drops their last owner.
+    /// A job may be what drops the last owner of the threads.
     #[test]
     fn threads_may_end_on_one_of_them() {
         explore::random("users' threads: ended by one of themselves", || {
             let loader = Arc::new(Loader::start(2).expect("threads"));
             let its = Arc::clone(&loader);
-            loader.spawn(move |_| {
-                assert_eq!(its.run(|| 3).expect("a result"), 3);
-                drop(its);
-            });
+            loader.spawn(move |_| drop(its));
             drop(loader);
         });
     }

@@ -24,6 +24,7 @@ pub mod image;
 mod index_cache;
 pub mod kaldi;
 pub mod loader;
+pub mod loading;
 mod sort;
 pub mod text;
 pub mod transformed;
@@ -37,7 +38,7 @@ use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceVi
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use content::Sampler;
-use loader::Loader;
+use loading::{Load, Starter};
 use std::sync::Arc;
 
 /// Size of a chunk.
@@ -134,32 +135,59 @@ pub trait ChunkTable: Send + Sync {
     fn cancel(&self) {}
 }
 
+/// Facts about a source of chunks. A wrapper changes those in which it differs, and takes over the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceFacts {
+    /// Sequences of loaded chunks have to be fetched, see [`fetch`].
+    pub is_fetched: bool,
+    /// Fetched sequences are read ahead: always one minibatch, as CNTK 2.7 does, because what a minibatch draws at random is
+    /// drawn even if the minibatch is dropped. Otherwise nothing is fetched that the caller may not get.
+    pub is_fetched_ahead: bool,
+    /// How chunks are loaded.
+    pub loading: Loading,
+    /// It runs code that is not the library's, which must not go on when the process ends: see [`crate::exit`].
+    pub is_foreign: bool,
+}
+
+impl SourceFacts {
+    /// Those of most of the library's formats.
+    pub const ON_POOL: SourceFacts = SourceFacts {
+        is_fetched: false,
+        is_fetched_ahead: false,
+        loading: Loading::OnPool,
+        is_foreign: false,
+    };
+
+    /// Those of users' deserializers.
+    pub const BY_USERS: SourceFacts =
+        SourceFacts { loading: Loading::ByUsers, is_foreign: true, ..SourceFacts::ON_POOL };
+}
+
+/// How the chunks of a source are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loading {
+    /// Loading does next to nothing, so that it need not be done ahead, nor by another thread.
+    AtOnce,
+    /// By the library's pool; of bundles, whoever loads the members.
+    OnPool,
+    /// By users' code alone.
+    ByUsers,
+}
+
 /// A source of chunks. Stateless: any thread may load any chunk at any time, and loading twice gives the same data.
 pub trait ChunkSource: Send + Sync {
     /// The streams it offers, in the order of their numbers.
     fn streams(&self) -> &[StreamInfo];
 
-    /// Loads a chunk. Called from a thread of the library's pool; work may be split with rayon's `par_iter` there.
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>>;
+    /// Facts that never change.
+    fn facts(&self) -> SourceFacts;
+
+    /// Starts loading a chunk, on the threads that [`Starter`] offers, and returns at once. Wrappers [wrap](Load::wrapped) the
+    /// load of the wrapped source. Work on the pool may be split with rayon's `par_iter`.
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load;
 
     /// Appends the keys that minibatches report, truncated ones or others, of sequences whose chunks are loaded.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>);
-
-    /// Whether sequences of loaded chunks have to be fetched, see [`fetch`].
-    fn is_fetched(&self) -> bool {
-        false
-    }
-
-    /// Whether fetched sequences are read ahead: always one minibatch, as CNTK 2.7 does, because what a minibatch draws at
-    /// random is drawn even if the minibatch is dropped. Otherwise nothing is fetched that the caller may not get.
-    fn is_fetched_ahead(&self) -> bool {
-        false
-    }
-
-    /// Whether loading a chunk does next to nothing, so that it need not be done ahead, nor by another thread.
-    fn loads_at_once(&self) -> bool {
-        false
-    }
 
     /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunks, and lengths and keys
     /// as far as they are known before loading; not the values.
@@ -182,7 +210,7 @@ pub trait ChunkSource: Send + Sync {
 
     /// Checks a chunk without keeping its data: all that reading it would report, of which at most the first `most` findings are
     /// listed. `None` if the format cannot do that, and chunks have to be [loaded](check::check_loaded). Called from a thread of
-    /// the library's pool, as [`ChunkSource::load`].
+    /// the library's pool.
     fn check(&self, _chunk: ChunkId, _most: usize) -> Option<check::ChunkCheck> {
         None
     }
@@ -205,23 +233,6 @@ pub trait ChunkSource: Send + Sync {
 
     /// Called when the end of a sweep was delivered. Logs a summary of the warnings that were not written one by one.
     fn end_sweep(&self) {}
-
-    /// The threads to load it on, if it must not be loaded on the library's pool.
-    fn loader(&self) -> Option<&Loader> {
-        None
-    }
-
-    /// Whether it runs code that is not the library's, which must not go on when the process ends: see [`crate::exit`].
-    fn is_foreign(&self) -> bool {
-        self.loader().is_some()
-    }
-
-    /// Waits until threads of its own have nothing left to do: what it was given has gone back to its user then.
-    fn finish(&self) {
-        if let Some(loader) = self.loader() {
-            loader.drain();
-        }
-    }
 }
 
 /// A deserializer whose sequences are known before they are loaded.
@@ -407,12 +418,9 @@ pub trait Chunk: Send + Sync {
     /// with [`Ahead::Far`], a few sequences later with [`Ahead::Near`]. A hint; it may do nothing.
     fn prefetch(&self, _index: u32, _ahead: Ahead) {}
 
-    /// Waits until all of the chunk is there: it may share parts with other chunks that are still being loaded. The
-    /// reader calls this once, before anything else, and never on a thread of the pool, which would have to do the
-    /// loading.
-    fn wait_ready(&self) -> Result<()> {
-        Ok(())
-    }
+    /// Logs warnings about its data. The reader calls this in the order of the timeline, when the chunk enters the window,
+    /// before [`Chunk::commit_errors`].
+    fn warn(&self) {}
 
     /// Counts the errors that were met while this chunk was loaded against what its deserializer tolerates
     /// (`maxErrors`), and fails once they are more. Chunks are loaded ahead and in any order; the reader calls this

@@ -8,8 +8,10 @@ use crate::deserialize::check::{
     ChunkCheck, CountedNote, Finding, Severity, StreamStatistics, UnknownName, add_names, add_notes,
     add_repeats, check_loaded,
 };
+use crate::deserialize::loading::{Load, Loads};
 use crate::deserialize::text::index::faults;
-use crate::deserialize::{Chunk, Deserializer};
+use crate::deserialize::{Chunk, ChunkSource, Deserializer};
+use crate::helpers::Helpers;
 use crate::sequence::ChunkId;
 use crate::shown::quoted;
 use rayon::prelude::*;
@@ -177,9 +179,10 @@ impl Inspector {
         };
         run.is_partial |= step > 1 && chunks.len() > 1;
         let looked_at: Vec<ChunkId> = (0..chunks.len()).step_by(step).map(|id| id as ChunkId).collect();
+        let mut helpers = opened.facts().is_fetched.then(|| Helpers::new(self.pool.threads()));
         for ids in looked_at.chunks(together) {
             seen += ids.iter().map(|&id| chunks[id as usize].samples).sum::<u64>();
-            let checked = self.check_chunks(&**opened, ids, run.left());
+            let checked = self.check_chunks(opened, ids, run.left(), helpers.as_mut());
             // Reads that were cancelled are no mistakes of the data.
             cancel::check()?;
             for check in checked {
@@ -199,36 +202,43 @@ impl Inspector {
         Ok(())
     }
 
-    fn check_chunks(&self, source: &dyn Deserializer, ids: &[ChunkId], most: usize) -> Vec<ChunkCheck> {
+    /// `helpers` are there if sequences are fetched.
+    fn check_chunks(
+        &self,
+        source: &Arc<dyn Deserializer>,
+        ids: &[ChunkId],
+        most: usize,
+        helpers: Option<&mut Helpers>,
+    ) -> Vec<ChunkCheck> {
         let checked: Vec<Option<ChunkCheck>> = self
             .pool
             .install(|| ids.par_iter().map(carried(|&id: &ChunkId| source.check(id, most))).collect());
         if checked.iter().all(Option::is_some) {
             return checked.into_iter().flatten().collect();
         }
-        let load = carried(|&id: &ChunkId| source.load(id));
-        let loaded: Vec<Result<Arc<dyn Chunk>>> = match source.loader() {
-            // Users' code does not run on the pool.
-            Some(_) => ids.iter().map(&load).collect(),
-            None => self.pool.install(|| ids.par_iter().map(&load).collect()),
-        };
-        // Waiting must not happen on the pool, which does the loading.
-        let ready: Vec<Result<Arc<dyn Chunk>>> = loaded
-            .into_iter()
-            .map(|chunk| chunk.and_then(|chunk| chunk.wait_ready().map(|()| chunk)))
-            .collect();
-        let look = |(chunk, &id): (Result<Arc<dyn Chunk>>, &ChunkId)| match chunk {
-            Ok(chunk) => check_loaded(source, &self.corpus, id, &chunk, most),
+        let loads = Loads::of_this_call(Arc::clone(source) as Arc<dyn ChunkSource>, self.pool.clone());
+        let started: Vec<Load> = ids.iter().map(|&id| loads.start(id)).collect();
+        let loaded: Vec<Result<Arc<dyn Chunk>>> = started.iter().map(Load::wait).collect();
+        drop((started, loads));
+        loaded.iter().flatten().for_each(|chunk| chunk.warn());
+        let source = &**source;
+        let look = |chunk: Result<Arc<dyn Chunk>>, id, helpers: Option<&mut Helpers>| match chunk {
+            Ok(chunk) => check_loaded(source, &self.corpus, id, &chunk, most, helpers),
             Err(error) => {
                 let mut check = ChunkCheck::default();
                 check.push(error.into(), most);
                 check
             }
         };
-        // One after the other where sequences are fetched: that is done by all threads already, and takes memory.
-        match source.is_fetched() {
-            true => self.pool.install(|| ready.into_iter().zip(ids).map(look).collect()),
-            false => self.pool.install(|| ready.into_par_iter().zip(ids).map(carried(look)).collect()),
+        match helpers {
+            // One after the other: all threads fetch already, and that takes memory.
+            Some(helpers) => {
+                loaded.into_iter().zip(ids).map(|(chunk, &id)| look(chunk, id, Some(helpers))).collect()
+            }
+            None => {
+                let look = carried(|(chunk, &id)| look(chunk, id, None));
+                self.pool.install(|| loaded.into_par_iter().zip(ids).map(look).collect())
+            }
         }
     }
 }

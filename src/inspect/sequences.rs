@@ -3,7 +3,8 @@
 use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::fetched::Fetched;
-use crate::deserialize::{AnyDeserializer, Chunk, Deserializer, Loaded};
+use crate::deserialize::loading::Loads;
+use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource, Deserializer, Loaded};
 use crate::memory::room;
 use crate::pack::plain::PlainSequence;
 use crate::pool::Pool;
@@ -133,7 +134,7 @@ impl SequenceReader {
         let mut keys = Vec::with_capacity(1);
         self.deserializer.keys(&[id], &mut keys);
         let key = keys.first().map_or_else(String::new, |&key| self.corpus.text_of(key));
-        let streams = match self.deserializer.is_fetched() {
+        let streams = match self.deserializer.facts().is_fetched {
             false => self.data(&*loaded, id.index, None)?,
             true => {
                 let mut fetched = std::mem::take(&mut self.fetched);
@@ -172,12 +173,9 @@ impl SequenceReader {
             return Ok(Arc::clone(data));
         }
         self.loaded = None;
-        let deserializer = &self.deserializer;
-        let loaded = match deserializer.loader() {
-            Some(_) => deserializer.load(chunk)?,
-            None => self.pool.install(|| deserializer.load(chunk))?,
-        };
-        loaded.wait_ready()?;
+        let source = Arc::clone(&self.deserializer) as Arc<dyn ChunkSource>;
+        let loaded = Loads::of_this_call(source, self.pool.clone()).load(chunk)?;
+        loaded.warn();
         loaded.commit_errors()?;
         self.loaded = Some((chunk, Arc::clone(&loaded)));
         Ok(loaded)

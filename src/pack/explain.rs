@@ -38,7 +38,7 @@ impl Explain {
         let source = deserializer.source();
         let error = error.completed(source.location(id, stream));
         // A user's deserializer may not know the keys of sequences that are fetched.
-        let is_known = key.is_some() || !(source.is_fetched() && source.is_foreign());
+        let is_known = key.is_some() || !(source.facts().is_fetched && source.facts().is_foreign);
         let key = key.or_else(|| {
             let mut keys = Vec::with_capacity(1);
             match deserializer {

@@ -5,13 +5,13 @@
 
 use crate::Result;
 use crate::cancel::carried;
-use crate::pool::Pool;
-use rayon::prelude::*;
+use crate::helpers::{Helpers, Team};
 use std::time::{Duration, Instant};
 
-/// Does work on the reading thread, and with the help of the pool's threads where that pays.
+/// Does work on the reading thread, and with the help of other threads where that pays. They are not the pool's: users' code
+/// runs there, which may wait for a reader of this library, whose loading needs the pool.
+#[derive(Default)]
 pub(super) struct AdaptiveExecutor {
-    helpers: Option<Pool>,
     /// How many more calls are handed over without a trial on the reading thread.
     without_trial: u32,
 }
@@ -31,19 +31,16 @@ const TRIAL: Duration = Duration::from_micros(30);
 const HANDED_OVER: u32 = 31;
 
 impl AdaptiveExecutor {
-    pub(super) fn new(helpers: Option<Pool>) -> AdaptiveExecutor {
-        AdaptiveExecutor { helpers, without_trial: 0 }
-    }
-
     /// Does something for each item, of which there are at most `most`. Of several failures, the first in the items' order
     /// is the result.
     pub(super) fn each<T: Send>(
         &mut self,
+        helpers: Option<&mut Helpers>,
         mut items: impl Iterator<Item = T>,
         most: usize,
         work: impl Fn(T) -> Result<()> + Sync,
     ) -> Result<()> {
-        let Some(helpers) = &self.helpers else { return items.try_for_each(work) };
+        let Some(helpers) = helpers else { return items.try_for_each(work) };
         match self.without_trial.checked_sub(1) {
             Some(left) => self.without_trial = left,
             None => {
@@ -66,11 +63,8 @@ impl AdaptiveExecutor {
         if rest.is_empty() {
             return Ok(());
         }
-        // All of them do their work, whichever fails. Each is a task of its own: images differ in size, and a thread that is
-        // left with several of them would be waited for.
-        let results: Vec<_> =
-            helpers.install(|| rest.into_par_iter().with_max_len(1).map(carried(&work)).collect());
-        results.into_iter().collect()
+        // All of them do their work, whichever fails.
+        Team { threads: helpers.most(), helpers }.each(rest.into_iter(), carried(&work))
     }
 }
 
@@ -84,9 +78,9 @@ mod tests {
     #[test]
     fn every_item_is_done_once_by_whichever_thread() {
         for pause in [Duration::ZERO, 2 * QUICK] {
-            for helpers in [None, Some(Pool::shared().expect("threads"))] {
+            for mut helpers in [None, Some(Helpers::new(4))] {
                 let helps = helpers.is_some();
-                let mut executor = AdaptiveExecutor::new(helpers);
+                let mut executor = AdaptiveExecutor::default();
                 let done: Vec<_> = (0..40).map(|_| AtomicU32::new(0)).collect();
                 for times in 1..=3 {
                     let work = |item: &AtomicU32| {
@@ -94,7 +88,7 @@ mod tests {
                         item.fetch_add(1, Ordering::Relaxed);
                         Ok(())
                     };
-                    executor.each(done.iter(), done.len(), work).expect("no failure");
+                    executor.each(helpers.as_mut(), done.iter(), done.len(), work).expect("no failure");
                     assert!(done.iter().all(|item| item.load(Ordering::Relaxed) == times));
                 }
                 if !pause.is_zero() {
@@ -107,13 +101,13 @@ mod tests {
     #[test]
     fn the_first_failure_in_order_counts() {
         for pause in [Duration::ZERO, 2 * QUICK] {
-            let mut executor = AdaptiveExecutor::new(Some(Pool::shared().expect("threads")));
+            let (mut executor, mut helpers) = (AdaptiveExecutor::default(), Helpers::new(4));
             for _ in 0..2 {
                 let work = |item: u32| {
                     std::thread::sleep(pause);
                     if item % 7 == 5 { Err(Error::data(item.to_string())) } else { Ok(()) }
                 };
-                let error = executor.each(0..20, 20, work).expect_err("three items fail");
+                let error = executor.each(Some(&mut helpers), 0..20, 20, work).expect_err("three items fail");
                 assert_eq!(error.message(), "5");
             }
         }

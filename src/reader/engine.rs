@@ -20,12 +20,12 @@ pub(super) enum Prefetch {
 
 impl Prefetch {
     pub(super) fn of(options: &ReaderSettings, source: &dyn ChunkSource) -> Prefetch {
-        match (options.prefetch, source.is_fetched()) {
+        match (options.prefetch, source.facts().is_fetched) {
             (false, _) => Prefetch::None,
             (true, false) => Prefetch::Batch,
             // Random transforms go on drawing for minibatches that are dropped: exactly one is read ahead, as in CNTK 2.7.
             // In CNTK's place its host does that, and must get what was drawn for its own calls alone.
-            (true, true) if source.is_fetched_ahead() && options.in_place_of.is_none() => Prefetch::One,
+            (true, true) if source.facts().is_fetched_ahead && options.in_place_of.is_none() => Prefetch::One,
             // What users' code makes of a sequence may depend on how often it is asked: nothing is fetched that the caller
             // may not get.
             (true, true) => Prefetch::None,

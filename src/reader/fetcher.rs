@@ -5,8 +5,8 @@ use crate::deserialize::fetch::Failure;
 use crate::deserialize::fetched::Fetched;
 use crate::deserialize::{Chunk, ChunkSource};
 use crate::error::ExceptionClass;
+use crate::helpers::Helpers;
 use crate::pack::explain::Explain;
-use crate::pool::Pool;
 use crate::randomize::Selection;
 use crate::sequence::{SequenceId, SequenceKey};
 use crate::stream::LateShapes;
@@ -17,6 +17,8 @@ use std::sync::{Arc, Weak};
 pub(super) struct Fetcher {
     fetching: AdaptiveExecutor,
     preparing: AdaptiveExecutor,
+    /// The threads that help with both, if any do.
+    helpers: Option<Helpers>,
     /// Names of the streams.
     streams: Vec<String>,
     explain: Explain,
@@ -44,13 +46,14 @@ impl Fetcher {
         explain: &Explain,
         truncated: bool,
         shapes: &Arc<LateShapes>,
-        pool: Option<Pool>,
+        threads: Option<usize>,
     ) -> Option<Fetcher> {
         let streams = deserializer.streams();
         let late = (0..streams.len()).filter(|&stream| streams[stream].has_late_shape());
-        deserializer.is_fetched().then(|| Fetcher {
-            fetching: AdaptiveExecutor::new(pool.clone()),
-            preparing: AdaptiveExecutor::new(pool),
+        deserializer.facts().is_fetched.then(|| Fetcher {
+            fetching: AdaptiveExecutor::default(),
+            preparing: AdaptiveExecutor::default(),
+            helpers: threads.map(Helpers::new),
             streams: streams.iter().map(|stream| stream.name.clone()).collect(),
             explain: explain.clone(),
             late: late.collect(),
@@ -104,7 +107,7 @@ impl Fetcher {
             None => Err(Error::internal("The chunk of a sequence is not in memory.")),
         };
         let open = &mut self.fetched[..self.count];
-        self.fetching.each(open.iter_mut().zip(sequences), self.count, fetch)?;
+        self.fetching.each(self.helpers.as_mut(), open.iter_mut().zip(sequences), self.count, fetch)?;
         // All of them draw, whichever fails: what later minibatches draw depends on how often it was done.
         let (mut drawn, mut position) = (Ok(()), 0);
         for (index, fetched) in open.iter_mut().enumerate().filter(|(_, fetched)| fetched.is_whole(streams)) {
@@ -114,7 +117,9 @@ impl Fetcher {
         drawn?;
         // The sequences that have data in every stream, with their positions in the minibatch.
         let whole = (0..).zip(open.iter_mut().filter(|fetched| fetched.is_whole(streams)));
-        self.preparing.each(whole, self.count, |(position, fetched)| fetched.prepare(position))?;
+        self.preparing.each(self.helpers.as_mut(), whole, self.count, |(position, fetched)| {
+            fetched.prepare(position)
+        })?;
         self.failure = self.fetched().iter().find_map(|fetched| fetched.failure().cloned());
         if !self.late.is_empty() {
             for (sequence, &id) in self.fetched().iter().zip(sequences) {

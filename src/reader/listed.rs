@@ -1,6 +1,6 @@
 //! The chunks in memory of a deserializer that lists sequences when it loads them: a local timeline asks for each.
 
-use super::loading::{Load, Loads};
+use crate::deserialize::loading::{Load, Loads};
 use crate::deserialize::{Chunk, ChunkSource, Listing, ListingDeserializer};
 use crate::memory::room;
 use crate::pool::Pool;
@@ -17,7 +17,7 @@ pub(super) struct ListedChunks {
     /// Which they are.
     held: Vec<ChunkId>,
     /// Chunks that are being loaded, or were and not asked for yet.
-    loads: HashMap<ChunkId, Arc<Load>>,
+    loads: HashMap<ChunkId, Load>,
     /// Starts them. The last field: when it is dropped, no chunk is in use any more, and it waits for those on their way.
     loader: Loads,
 }

@@ -11,7 +11,6 @@ mod fetcher;
 mod handoff;
 mod inspect;
 mod listed;
-mod loading;
 mod next;
 mod parallel_packer;
 mod pipeline;
@@ -146,7 +145,7 @@ impl Reader {
         let mut reader = others.run(|| {
             let corpus = build::corpus(options);
             let source = build::deserializer(options, others, &corpus, &pool)?;
-            if source.0.source().is_foreign() {
+            if source.0.source().facts().is_foreign {
                 exit::register();
             }
             let packing_threads = PackingThreads::of(&pool);
@@ -185,7 +184,7 @@ impl Reader {
         let inspection = Inspection::new(deserializer.clone(), members, window);
         let meter = Meter::default();
         let prefetch = Prefetch::of(options, &*source);
-        let is_fetched = source.is_fetched();
+        let is_fetched = source.facts().is_fetched;
         let shapes = Arc::new(LateShapes::new(streams.len()));
         let pipeline =
             Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads.all, &meter)?;

@@ -78,12 +78,12 @@ impl Pipeline {
     ) -> Result<Self> {
         let explain = Explain::new(deserializer, corpus, options.packing_key.clone());
         let truncated = matches!(options.packing, Packing::Truncated { .. });
-        let threads = options.multithreaded.then(|| pool.clone());
+        let threads = options.multithreaded.then(|| pool.threads());
         let selector = Selector::new(TimelineSource::new(options, deserializer, pool)?);
         let deserializer = deserializer.source();
         // Minibatches whose sequences are fetched are packed one by one.
-        let is_fetched = deserializer.is_fetched();
-        let copying = threads.as_ref().filter(|_| is_fetched).map_or(1, |pool| pool.threads().min(cpus()));
+        let is_fetched = deserializer.facts().is_fetched;
+        let copying = threads.filter(|_| is_fetched).map_or(1, |threads| threads.min(cpus()));
         let fetcher = Fetcher::of(&*deserializer, &explain, truncated, shapes, threads);
         let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {
@@ -159,7 +159,7 @@ impl Pipeline {
         let start = Instant::now();
         self.source.begin_batch();
         // Packing reads the arrays of users' chunks in place, so the process must not end while it runs.
-        let inside = self.source.deserializer.is_foreign().then(exit::enter);
+        let inside = self.source.deserializer.facts().is_foreign.then(exit::enter);
         if let Some(None) = inside {
             let error = exit::refusal("nothing is read any more");
             return self.deliver(Err(error), batch);

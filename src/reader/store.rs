@@ -1,7 +1,7 @@
 //! The chunks in memory: those of the timeline's window, and the next ones, loaded ahead on the library's pool.
 
-use super::loading::{Load, Loads};
-use crate::deserialize::{Chunk, ChunkSource, Deserializer};
+use crate::deserialize::loading::{Load, Loads};
+use crate::deserialize::{Chunk, ChunkSource, Deserializer, Loading};
 use crate::memory::room;
 use crate::pool::Pool;
 use crate::randomize::{Selection, Timeline, Window};
@@ -19,15 +19,14 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 /// Loads the chunks that the timeline needs, and releases them when it needs them no more.
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
-    /// See [`ChunkSource::loads_at_once`].
-    loads_at_once: bool,
+    loading: Loading,
     /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`Chunk::commit_errors`]). As long as the
     /// greatest chunk id needed so far requires. Shared with the threads that pack, which finish before the window moves.
     resident: Resident,
     /// The ids of the chunks in `resident`.
     held: Vec<ChunkId>,
     /// Chunks that are being loaded, or are loaded but not yet in the window.
-    loads: HashMap<ChunkId, Arc<Load>>,
+    loads: HashMap<ChunkId, Load>,
     window: Window,
     /// The timeline's stamp when the store last followed it.
     stamp: Option<u64>,
@@ -63,7 +62,7 @@ impl ChunkStore {
     pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
         ChunkStore {
             loader: Loads::new(Arc::clone(&deserializer) as Arc<dyn ChunkSource>, pool),
-            loads_at_once: deserializer.loads_at_once(),
+            loading: deserializer.facts().loading,
             deserializer,
             resident: Resident::default(),
             held: Vec::new(),
@@ -113,7 +112,7 @@ impl ChunkStore {
         let slot = Arc::make_mut(&mut self.resident).get_mut(chunk as usize);
         if let Some(loaded) = slot.and_then(Option::take) {
             self.held.retain(|&held| held != chunk);
-            self.loads.insert(chunk, Arc::new(Load::done(loaded)));
+            self.loads.insert(chunk, Load::done(Ok(loaded)));
             self.stamp = None;
         }
     }
@@ -142,7 +141,7 @@ impl ChunkStore {
     /// Starts loading the first window while the timeline still draws its order: drawing takes up to a tenth of the time of a
     /// first sweep over short sequences of binary data. Chunks from users' code are not requested before they are needed.
     pub(super) fn begin(&mut self, timeline: &dyn Timeline) -> Result<()> {
-        if self.held.is_empty() && self.loads.is_empty() && self.deserializer.loader().is_none() {
+        if self.held.is_empty() && self.loads.is_empty() && self.loading != Loading::ByUsers {
             timeline.window(0, &mut self.window);
             self.make_room()?;
             self.start_window();
@@ -201,16 +200,16 @@ impl ChunkStore {
         // The first window gets all of the pool, because the first read waits for it; the chunks ahead are started once it is
         // loaded. Later windows were mostly loaded ahead. Users' code may load a chunk on one thread, which leaves the other
         // threads free, so its chunks ahead are always started at once.
-        let waits = self.held.is_empty() && self.deserializer.loader().is_none();
+        let waits = self.held.is_empty() && self.loading != Loading::ByUsers;
         self.start_window();
         if !waits {
             self.start_ahead();
         }
-        if self.deserializer.loader().is_some() {
+        if self.loading == Loading::ByUsers {
             // Loads finish roughly in the order in which they were started, so most are done when the last one is. Waking
             // up for each of many small chunks would take longer than loading them.
             let last = self.window.resident.iter().rev().find_map(|chunk| self.loads.get(chunk));
-            last.map_or(Ok(()), |load| load.finish())?;
+            last.map_or(Ok(()), |load| load.settle())?;
         }
         let mut first = Ok(());
         for i in 0..self.window.resident.len() {
@@ -282,13 +281,16 @@ impl ChunkStore {
             return Err(Error::internal(format!("There is no chunk {chunk}.")));
         }
         let loaded = self.loader.load(chunk)?;
-        loaded.wait_ready()?;
+        loaded.warn();
         Ok(loaded)
     }
 
     /// Starts loading a chunk, unless it is loaded or being loaded, or will be loaded at once when it is needed.
     fn start(&mut self, chunk: ChunkId) {
-        if self.loads_at_once || self.resident[chunk as usize].is_some() || self.loads.contains_key(&chunk) {
+        if self.loading == Loading::AtOnce
+            || self.resident[chunk as usize].is_some()
+            || self.loads.contains_key(&chunk)
+        {
             return;
         }
         self.loads.insert(chunk, self.loader.start(chunk));
@@ -305,10 +307,10 @@ impl ChunkStore {
                     }
                     loaded?
                 }
-                None if self.loads_at_once => self.deserializer.load(chunk)?,
+                None if self.loading == Loading::AtOnce => self.loader.load(chunk)?,
                 None => return Err(Error::internal(format!("Chunk {chunk} was never started."))),
             };
-            loaded.wait_ready()?;
+            loaded.warn();
             if self.waived.remove(&chunk) {
                 loaded.waive_errors();
             } else if loaded.has_uncounted_errors() {

@@ -8,7 +8,8 @@ use crate::corpus::Corpus;
 use crate::deserialize::htk::HtkFeatureDeserializer;
 use crate::deserialize::htk::HtkFeatureOptions;
 use crate::deserialize::kaldi::KaldiDeserializer;
-use crate::deserialize::{Deserializer, Loaded};
+use crate::deserialize::loading::Loads;
+use crate::deserialize::{ChunkSource, Deserializer, Loaded};
 use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
@@ -77,21 +78,21 @@ fn to_numpy(source: &Source, conversion: &SpeechConversion, listener: &mut Liste
 struct Source {
     pool: Pool,
     corpus: Arc<Corpus>,
-    utterances: Box<dyn Deserializer>,
+    utterances: Arc<dyn Deserializer>,
     columns: usize,
 }
 
 impl Source {
     fn htk(path: &str) -> Result<Source> {
         let options = HtkFeatureOptions::of_frames(path);
-        Self::open(|corpus| Ok(Box::new(HtkFeatureDeserializer::open_frames(&options, corpus)?)))
+        Self::open(|corpus| Ok(Arc::new(HtkFeatureDeserializer::open_frames(&options, corpus)?)))
     }
 
     fn kaldi(path: &str) -> Result<Source> {
-        Self::open(|corpus| Ok(Box::new(KaldiDeserializer::open_frames(path, Storage::Dense, corpus)?)))
+        Self::open(|corpus| Ok(Arc::new(KaldiDeserializer::open_frames(path, Storage::Dense, corpus)?)))
     }
 
-    fn open(open: impl FnOnce(&Arc<Corpus>) -> Result<Box<dyn Deserializer>> + Send) -> Result<Source> {
+    fn open(open: impl FnOnce(&Arc<Corpus>) -> Result<Arc<dyn Deserializer>> + Send) -> Result<Source> {
         let (pool, corpus) = (Pool::shared()?, Arc::new(Corpus::symbolic()));
         let utterances = pool.install(|| open(&corpus))?;
         let columns = utterances.streams()[0].sample_size();
@@ -112,8 +113,10 @@ impl Source {
         let frame = (self.columns * size_of::<f32>()) as u64;
         let mut progress = Progress { bytes: 0, total: self.frames() * frame, sequences: 0 };
         let mut values = Vec::new();
+        let source = Arc::clone(&self.utterances) as Arc<dyn ChunkSource>;
+        let loads = Loads::of_this_call(source, self.pool.clone());
         for (number, info) in (0..).zip(self.utterances.chunks()) {
-            let chunk = self.pool.install(|| self.utterances.load(number))?;
+            let chunk = loads.load(number)?;
             let ids = (0..info.sequences).map(|index| SequenceId { chunk: number, index });
             let ids = room::collect(ids, room::CONVERSION)?;
             let mut keys = room::with_capacity(ids.len(), room::CONVERSION)?;

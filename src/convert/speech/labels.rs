@@ -9,7 +9,7 @@ use crate::convert::output::Output;
 use crate::corpus::Corpus;
 use crate::deserialize::htk::mlf::{MlfWriter, StateList, utterances};
 use crate::deserialize::kaldi::KaldiDeserializer;
-use crate::deserialize::{ChunkSource, ChunkTable, Deserializer, Loaded};
+use crate::deserialize::{ChunkTable, Deserializer, Loaded};
 use crate::file::DataFile;
 use crate::log::Repeated;
 use crate::memory::room;

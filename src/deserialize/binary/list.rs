@@ -3,10 +3,12 @@
 use super::{BinaryDeserializer, Common};
 use crate::Result;
 use crate::corpus::Corpus;
+use crate::deserialize::Chunk;
 use crate::deserialize::binary::BinaryOptions;
 use crate::deserialize::concat::{Concat, Format, KeyRule};
 use crate::deserialize::{ChunkTable, Deserializer, files};
 use crate::pool::Pool;
+use crate::sequence::ChunkId;
 use std::sync::Arc;
 
 /// Opens the files that `options.file` names, and reads their tables. Runs on a thread of the library's pool. With `narrow`,
@@ -44,6 +46,10 @@ impl Format for BinaryFormat {
         let opened = BinaryDeserializer::open_in(&self.common, self.stays_open, &options, element)
             .map_err(|error| error.in_file(path))?;
         Ok(if self.narrow { opened.narrow() } else { opened })
+    }
+
+    fn load(file: &Self::File, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        file.load(chunk)
     }
 
     fn is_counted(&self, _: &BinaryDeserializer) -> bool {

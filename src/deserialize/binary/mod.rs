@@ -26,7 +26,10 @@ use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::handle::FileHandle;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::loading::{Load, Starter};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceFacts, SourceMemory,
+};
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
 use crate::lock::Mutex;
@@ -252,17 +255,9 @@ impl ChunkTable for BinaryDeserializer {
     }
 }
 
-impl ChunkSource for BinaryDeserializer {
-    fn streams(&self) -> &[StreamInfo] {
-        &self.streams
-    }
-
-    /// CNTK 2.7 joins by ordinal, but hands out sequences that are marked with the key 0.
-    fn reported_keys(&self, sequences: &[SequenceId], _: bool, keys: &mut Vec<SequenceKey>) {
-        keys.resize(keys.len() + sequences.len(), 0);
-    }
-
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+impl BinaryDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let Some(kept) = &self.kept else {
             return Ok(Arc::new(self.shared.load(chunk)?));
         };
@@ -271,6 +266,25 @@ impl ChunkSource for BinaryDeserializer {
         }
         let loaded = Arc::new(self.shared.load(chunk)?);
         Ok(kept[chunk as usize].lock().get_or_insert(loaded).clone())
+    }
+}
+
+impl ChunkSource for BinaryDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
+    }
+
+    /// CNTK 2.7 joins by ordinal, but hands out sequences that are marked with the key 0.
+    fn reported_keys(&self, sequences: &[SequenceId], _: bool, keys: &mut Vec<SequenceKey>) {
+        keys.resize(keys.len() + sequences.len(), 0);
     }
 
     fn memory(&self) -> SourceMemory {

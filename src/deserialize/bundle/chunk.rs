@@ -1,8 +1,8 @@
 //! A loaded chunk of a bundle: the primary's chunk and its partners. It copies nothing and hands out their views.
 
 use super::join::Join;
-use super::share::Part;
 use crate::deserialize::fetch::Parts;
+use crate::deserialize::loading::Load;
 use crate::deserialize::{Chunk, Loaded, expand};
 use crate::lock::Mutex;
 use crate::sequence::ChunkId;
@@ -23,28 +23,37 @@ pub struct BundleMap {
 
 /// A loaded chunk of a bundle.
 pub struct BundleChunk {
-    pub(super) map: Arc<BundleMap>,
-    pub(super) id: ChunkId,
-    pub(super) primary: Arc<dyn Chunk>,
+    map: Arc<BundleMap>,
+    id: ChunkId,
+    primary: Arc<dyn Chunk>,
     /// For each secondary member: its chunks that have the partners, in the order of the join.
-    pub(super) partners: Vec<Vec<Arc<Part>>>,
+    partners: Vec<Vec<Arc<dyn Chunk>>>,
+    /// The loads of the secondary chunks, which other bundled chunks find as long as they are here.
+    _shared: Arc<[Load]>,
     /// For each secondary chunk, in the order of [`BundleChunk::parts`]: this chunk was the one
     /// that counted its errors.
-    pub(super) counted: Mutex<Vec<bool>>,
+    counted: Mutex<Vec<bool>>,
 }
 
 impl BundleChunk {
-    /// The secondary chunks in order; waits for each until it is loaded.
-    fn parts(&self) -> impl Iterator<Item = Result<&dyn Chunk>> {
-        self.partners
-            .iter()
-            .flatten()
-            .map(|part| part.wait().as_ref().map(|chunk| &**chunk).map_err(Clone::clone))
+    /// `chunks`: the primary's chunk, and those of the secondaries in order. `shared` are the loads of the latter.
+    pub fn new(map: &Arc<BundleMap>, id: ChunkId, chunks: &[Arc<dyn Chunk>], shared: &Arc<[Load]>) -> Self {
+        let mut rest = chunks[1..].iter().cloned();
+        let joined = &map.join.chunks[id as usize];
+        let partners = joined.partners.iter().map(|one| rest.by_ref().take(one.chunks.len()).collect());
+        BundleChunk {
+            map: Arc::clone(map),
+            id,
+            primary: Arc::clone(&chunks[0]),
+            partners: partners.collect(),
+            _shared: Arc::clone(shared),
+            counted: Mutex::default(),
+        }
     }
 
-    /// The secondary chunks that could be loaded.
-    fn loaded(&self) -> impl Iterator<Item = &dyn Chunk> {
-        self.parts().filter_map(Result::ok)
+    /// The secondary chunks in order.
+    fn parts(&self) -> impl Iterator<Item = &dyn Chunk> {
+        self.partners.iter().flatten().map(|part| &**part)
     }
 }
 
@@ -56,9 +65,7 @@ impl Chunk for BundleChunk {
             (0, stream) => self.primary.sequence(stream, joined.primary_index(index)),
             (member, inner) => {
                 let (part, place) = joined.partners[member - 1].places.get(index);
-                // Does not block: `wait_ready` has waited for this part.
-                let Ok(chunk) = self.partners[member - 1][part].wait() else { return Loaded::Invalid };
-                let loaded = chunk.sequence(inner, place);
+                let loaded = self.partners[member - 1][part].sequence(inner, place);
                 if self.map.expanded[stream] { expand(loaded, self.sequence(0, index)) } else { loaded }
             }
         }
@@ -75,11 +82,7 @@ impl Chunk for BundleChunk {
                 continue;
             };
             let (part, place) = joined.partners[member].places.get(index);
-            // Does not block: `wait_ready` has waited for this part.
-            match self.partners[member][part].wait() {
-                Ok(chunk) => chunk.sequences(place, own),
-                Err(_) => own.fill(Loaded::Invalid),
-            }
+            self.partners[member][part].sequences(place, own);
         }
         let Some(&first) = loaded.first() else { return };
         for (loaded, _) in loaded.iter_mut().zip(&self.map.expanded).filter(|(_, is_expanded)| **is_expanded)
@@ -94,8 +97,7 @@ impl Chunk for BundleChunk {
             (0, stream) => self.primary.failure(stream, joined.primary_index(index)),
             (member, inner) => {
                 let (part, place) = joined.partners[member - 1].places.get(index);
-                // Does not block: `wait_ready` has waited for this part.
-                self.partners[member - 1][part].wait().as_ref().ok()?.failure(inner, place)
+                self.partners[member - 1][part].failure(inner, place)
             }
         }
     }
@@ -110,15 +112,14 @@ impl Chunk for BundleChunk {
         let members = joined.partners.iter().zip(&self.partners).zip(&self.map.firsts[1..]);
         for ((partner, chunks), own_first) in members {
             let (part, index) = partner.places.get(index);
-            // Does not block: `wait_ready` has waited for this part.
-            chunks[part].wait().as_ref().map_err(Clone::clone)?.fetch(index, first + own_first, parts)?;
+            chunks[part].fetch(index, first + own_first, parts)?;
         }
         Ok(())
     }
 
-    fn wait_ready(&self) -> Result<()> {
-        self.primary.wait_ready()?;
-        self.parts().try_for_each(|part| part?.wait_ready())
+    fn warn(&self) {
+        self.primary.warn();
+        self.parts().for_each(|part| part.warn());
     }
 
     /// A secondary chunk counts its errors once, with the first bundled chunk that uses it.
@@ -126,7 +127,6 @@ impl Chunk for BundleChunk {
         self.primary.commit_errors()?;
         let mut counted = self.counted.lock();
         for (number, part) in self.parts().enumerate() {
-            let part = part?;
             if part.has_uncounted_errors() {
                 if counted.len() <= number {
                     counted.resize(number + 1, false);
@@ -139,25 +139,23 @@ impl Chunk for BundleChunk {
     }
 
     fn has_uncounted_errors(&self) -> bool {
-        self.primary.has_uncounted_errors() || self.loaded().any(|part| part.has_uncounted_errors())
+        self.primary.has_uncounted_errors() || self.parts().any(|part| part.has_uncounted_errors())
     }
 
     fn has_counted_errors(&self) -> bool {
-        self.primary.has_counted_errors() || self.loaded().any(|part| part.has_counted_errors())
+        self.primary.has_counted_errors() || self.parts().any(|part| part.has_counted_errors())
     }
 
     fn retract_errors(&self) {
         self.primary.retract_errors();
         let counted = std::mem::take(&mut *self.counted.lock());
         for (part, _) in self.parts().zip(counted).filter(|(_, is_mine)| *is_mine) {
-            if let Ok(part) = part {
-                part.retract_errors();
-            }
+            part.retract_errors();
         }
     }
 
     fn waive_errors(&self) {
         self.primary.waive_errors();
-        self.loaded().for_each(|part| part.waive_errors());
+        self.parts().for_each(|part| part.waive_errors());
     }
 }

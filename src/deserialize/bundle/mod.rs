@@ -2,8 +2,9 @@
 //!
 //! The first deserializer is the *primary* one: its chunks and its order are the bundle's. A sequence that a secondary
 //! deserializer lacks is dropped. A chunk that loses all its samples disappears from the table, and the chunks after it move
-//! up by one. The [`join`] is computed once, when the bundle is made. Loading a [`chunk`] loads the primary's chunk and the
-//! secondary chunks that have its sequences; a secondary chunk is shared by all bundled chunks in memory.
+//! up by one. The [`join`] is computed once, when the bundle is made. Loading a [`chunk`] starts loading the primary's chunk and
+//! the secondary chunks that have its sequences, each on its own deserializer's threads; a secondary chunk is shared by all
+//! bundled chunks in memory.
 
 mod chunk;
 mod join;
@@ -17,14 +18,14 @@ pub use join::{JoinOptions, Member};
 pub(super) use modes::too_few_frames;
 pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
 
-use crate::cancel::Current;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory, by_blocks,
+    ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading, SourceFacts,
+    SourceMemory, by_blocks,
 };
 use crate::error::{ExceptionClass, Location};
-use crate::lock::Mutex;
 use crate::names::Distinct;
 use crate::pack::Packing;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -32,7 +33,6 @@ use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
 use chunk::{BundleChunk, BundleMap};
 use join::Join;
-use rayon::prelude::*;
 use share::Secondary;
 use std::sync::Arc;
 
@@ -44,9 +44,7 @@ pub struct Bundle {
     /// For each stream, what becomes of its sequences in frame mode.
     modes: Vec<InFrameMode>,
     map: Arc<BundleMap>,
-    is_fetched: bool,
-    /// All members that are fetched are read ahead.
-    is_fetched_ahead: bool,
+    facts: SourceFacts,
     fingerprint: u64,
 }
 
@@ -77,9 +75,14 @@ impl Bundle {
             }
         }
         let join = Join::new(&members, definer, options)?;
-        let mut fetched = members.iter().map(|member| &member.deserializer).filter(|one| one.is_fetched());
-        let is_fetched = fetched.clone().next().is_some();
-        let is_fetched_ahead = is_fetched && fetched.all(|one| one.is_fetched_ahead());
+        let each: Vec<_> = members.iter().map(|member| member.deserializer.facts()).collect();
+        let mut fetched = each.iter().filter(|one| one.is_fetched).peekable();
+        let facts = SourceFacts {
+            is_fetched: fetched.peek().is_some(),
+            is_fetched_ahead: fetched.peek().is_some() && fetched.all(|one| one.is_fetched_ahead),
+            loading: Loading::OnPool,
+            is_foreign: each.iter().any(|one| one.is_foreign),
+        };
         let mut fingerprint = SEED;
         for member in &members {
             fingerprint = mix(fingerprint, member.deserializer.fingerprint(), 0);
@@ -96,8 +99,7 @@ impl Bundle {
             secondaries,
             modes,
             map: Arc::new(BundleMap { join, routes, firsts, expanded }),
-            is_fetched,
-            is_fetched_ahead,
+            facts,
             fingerprint,
         })
     }
@@ -174,6 +176,22 @@ impl ChunkSource for Bundle {
         &self.streams
     }
 
+    fn facts(&self) -> SourceFacts {
+        self.facts
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        let joined = &self.map.join.chunks[chunk as usize];
+        let primary = Arc::clone(&self.primary).start(joined.primary, on);
+        let of_each = self.secondaries.iter().zip(&joined.partners);
+        let parts: Vec<Load> = of_each
+            .flat_map(|(secondary, partner)| partner.chunks.iter().map(|&id| secondary.start(id, on)))
+            .collect();
+        let (map, shared) = (Arc::clone(&self.map), parts.clone().into());
+        let loads = std::iter::once(primary).chain(parts).collect();
+        Load::of(loads, move |chunks| Arc::new(BundleChunk::new(&map, chunk, chunks, &shared)))
+    }
+
     /// CNTK 2.7 reports the keys with which its first deserializer marks sequences; for truncated minibatches it reports the
     /// keys of its last deserializer, which are those of the data unless it [marks](Deserializer::marks_keys) none.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
@@ -183,62 +201,12 @@ impl ChunkSource for Bundle {
             }
             // The primary's keys are known only once its sequences are fetched. Their partners in the last member have equal
             // keys.
-            Some(last) if truncated && self.primary.is_fetched() => {
+            Some(last) if truncated && self.primary.facts().is_fetched => {
                 keys.extend(sequences.iter().flat_map(|&id| self.in_last(id)).flat_map(|id| last.key(id)));
             }
             _ if truncated => self.in_primary(sequences, |ids| self.primary.keys(ids, keys)),
             _ => self.in_primary(sequences, |ids| self.primary.reported_keys(ids, false, keys)),
         }
-    }
-
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let joined = &self.map.join.chunks[chunk as usize];
-        let mut missing = Vec::new();
-        let partners = self
-            .secondaries
-            .iter()
-            .zip(&joined.partners)
-            .map(|(secondary, partner)| {
-                let part = |&id| {
-                    let (part, is_new) = secondary.part(id);
-                    if is_new {
-                        missing.push((secondary, id, Arc::clone(&part)));
-                    }
-                    part
-                };
-                partner.chunks.iter().map(part).collect()
-            })
-            .collect();
-        // Does not wait here for secondary chunks that other bundled chunks are loading: see `share`.
-        let call = Current::get();
-        let load_missing =
-            || missing.par_iter().for_each(|(secondary, id, part)| call.within(|| secondary.load(*id, part)));
-        let (primary, ()) = rayon::join(|| self.primary.load(joined.primary), load_missing);
-        Ok(Arc::new(BundleChunk {
-            map: Arc::clone(&self.map),
-            id: chunk,
-            primary: primary?,
-            partners,
-            counted: Mutex::default(),
-        }))
-    }
-
-    fn is_fetched(&self) -> bool {
-        self.is_fetched
-    }
-
-    fn is_fetched_ahead(&self) -> bool {
-        self.is_fetched_ahead
-    }
-
-    fn is_foreign(&self) -> bool {
-        self.primary.is_foreign()
-            || self.secondaries.iter().any(|secondary| secondary.deserializer().is_foreign())
-    }
-
-    fn finish(&self) {
-        self.primary.finish();
-        self.secondaries.iter().for_each(|secondary| secondary.deserializer().finish());
     }
 
     fn memory(&self) -> SourceMemory {

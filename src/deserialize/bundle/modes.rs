@@ -33,7 +33,7 @@ pub fn frame_modes(members: &[&dyn Deserializer]) -> Vec<InFrameMode> {
 
 /// Whether some sequences have several samples, each of which can be delivered by itself.
 fn has_frames(member: &dyn Deserializer) -> bool {
-    let is_opaque = member.is_expanded() || member.is_fetched() || member.is_asked_in_place();
+    let is_opaque = member.is_expanded() || member.facts().is_fetched || member.is_asked_in_place();
     !is_opaque
         && !member.streams().iter().any(|stream| stream.is_binary)
         && member.chunks().iter().any(|chunk| chunk.samples > u64::from(chunk.sequences))

@@ -15,7 +15,11 @@ pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 
 use super::check::ChunkCheck;
 use super::fingerprint::{SEED, mix};
-use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory};
+use super::loading::{Load, Starter};
+use super::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceFacts,
+    SourceMemory,
+};
 use crate::cancel::carried;
 use crate::corpus::Corpus;
 use crate::deserialize::content::{FILES, Sampler};
@@ -42,6 +46,9 @@ pub trait Format: Send + Sync + 'static {
 
     /// Opens a file on a thread of the pool. With `pool`, its table of chunks may be made while its data are read.
     fn open(&self, path: &str, pool: Option<&Pool>) -> Result<Self::File>;
+
+    /// Loads a chunk of a file, on a thread of the pool.
+    fn load(file: &Self::File, chunk: ChunkId) -> Result<Arc<dyn Chunk>>;
 
     /// Whether a file may be opened only after the one before it is opened and all of its keys are known.
     fn opens_in_turn(&self) -> bool {
@@ -300,6 +307,12 @@ impl<F: Format> Concat<F> {
         (place.first + known).max(chunk + 1)
     }
 
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let place = self.owner(chunk);
+        F::load(&place.file, chunk - place.first)
+    }
+
     /// Where a sequence of a file is.
     fn in_all(place: &Place<F>, id: SequenceId) -> SequenceId {
         SequenceId { chunk: place.first + id.chunk, index: id.index }
@@ -368,9 +381,12 @@ impl<F: Format> ChunkSource for Concat<F> {
         &self.streams
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let place = self.owner(chunk);
-        place.file.load(chunk - place.first)
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {

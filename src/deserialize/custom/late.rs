@@ -6,7 +6,8 @@ use super::{UserDeserializer, start_loader};
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
-use crate::deserialize::{Chunk, ChunkSource, ListingDeserializer, SourceMemory};
+use crate::deserialize::loading::{Load, Starter};
+use crate::deserialize::{Chunk, ChunkSource, ListingDeserializer, SourceFacts, SourceMemory};
 use crate::lock::Mutex;
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -42,9 +43,28 @@ impl LateDeserializer {
     }
 }
 
+impl LateDeserializer {
+    /// Has the user load a chunk, on this thread.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let corpus = Some(&*self.corpus);
+        let loaded = LoadedChunk::load(&*self.user, chunk, &self.streams, &self.loader, corpus)?;
+        let loaded = Arc::new(loaded);
+        self.loaded.lock()[chunk as usize] = Arc::downgrade(&loaded);
+        Ok(loaded)
+    }
+}
+
 impl ChunkSource for LateDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts { is_fetched: self.is_fetched, ..SourceFacts::BY_USERS }
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_loader(&self.loader, &self, chunk, Self::load)
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
@@ -59,20 +79,6 @@ impl ChunkSource for LateDeserializer {
         }
     }
 
-    fn is_fetched(&self) -> bool {
-        self.is_fetched
-    }
-
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let (user, streams) = (Arc::clone(&self.user), Arc::clone(&self.streams));
-        let (loader, corpus) = (Arc::clone(&self.loader), Arc::clone(&self.corpus));
-        let loaded =
-            self.loader.run(move || LoadedChunk::load(&*user, chunk, &streams, &loader, Some(&corpus)))??;
-        let loaded = Arc::new(loaded);
-        self.loaded.lock()[chunk as usize] = Arc::downgrade(&loaded);
-        Ok(loaded)
-    }
-
     fn memory(&self) -> SourceMemory {
         SourceMemory {
             chunks: self.loader.held(),
@@ -82,10 +88,6 @@ impl ChunkSource for LateDeserializer {
 
     fn fingerprint(&self) -> u64 {
         self.fingerprint
-    }
-
-    fn loader(&self) -> Option<&Loader> {
-        Some(&self.loader)
     }
 }
 

@@ -7,7 +7,10 @@ use super::table::{self, Table};
 use super::{UserDeserializer, call, start_loader, wrong, wrong_chunk};
 use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::loading::{Load, Starter};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceFacts, SourceMemory,
+};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
@@ -173,25 +176,29 @@ impl ChunkTable for ListedDeserializer {
     }
 }
 
+impl ListedDeserializer {
+    /// Has the user load a chunk, on this thread.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let Some(&number) = self.table.numbers.get(chunk as usize) else {
+            return Err(Error::internal(format!("There is no chunk {chunk}.")));
+        };
+        let loaded = LoadedChunk::load(&*self.user, number, &self.streams, &self.loader, None)?;
+        self.compare(chunk, &loaded)?;
+        Ok(Arc::new(loaded))
+    }
+}
+
 impl ChunkSource for ListedDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    fn is_fetched(&self) -> bool {
-        self.is_fetched
+    fn facts(&self) -> SourceFacts {
+        SourceFacts { is_fetched: self.is_fetched, ..SourceFacts::BY_USERS }
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let Some(&number) = self.table.numbers.get(chunk as usize) else {
-            return Err(Error::internal(format!("There is no chunk {chunk}.")));
-        };
-        let (user, streams) = (Arc::clone(&self.user), Arc::clone(&self.streams));
-        let loader = Arc::clone(&self.loader);
-        let loaded =
-            self.loader.run(move || LoadedChunk::load(&*user, number, &streams, &loader, None))??;
-        self.compare(chunk, &loaded)?;
-        Ok(Arc::new(loaded))
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_loader(&self.loader, &self, chunk, Self::load)
     }
 
     fn memory(&self) -> SourceMemory {
@@ -200,10 +207,6 @@ impl ChunkSource for ListedDeserializer {
 
     fn fingerprint(&self) -> u64 {
         self.fingerprint
-    }
-
-    fn loader(&self) -> Option<&Loader> {
-        Some(&self.loader)
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {

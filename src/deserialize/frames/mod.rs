@@ -12,9 +12,10 @@ use super::bundle::{Bundle, too_few_frames};
 use super::content::Sampler;
 use super::fetch::Parts;
 use super::fingerprint::mix;
-use super::loader::Loader;
+use super::loading::{Load, Starter};
 use super::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory, by_blocks,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
+    by_blocks,
 };
 use crate::corpus::Corpus;
 use crate::error::Location;
@@ -130,6 +131,18 @@ impl Frames {
         Ok(Frames { inner, mode, corpus: Arc::clone(corpus), infos, chunks, lengths, cuts, named })
     }
 
+    /// The frames of a loaded chunk of utterances.
+    fn wrap(&self, chunk: ChunkId, inner: Arc<dyn Chunk>) -> Arc<dyn Chunk> {
+        let index = Arc::clone(&self.chunks[chunk as usize]);
+        let exact = self.cuts.iter().flatten().any(|cut| cut.is_exact).then(|| Exact {
+            number: chunk,
+            table: Arc::clone(&self.inner),
+            corpus: Arc::clone(&self.corpus),
+            named: Arc::clone(&self.named),
+        });
+        Arc::new(FrameChunk { inner, index, cuts: Arc::clone(&self.cuts), exact })
+    }
+
     /// Calls `use_ids` with the utterances that these frames belong to.
     fn utterances(&self, frames: &[SequenceId], use_ids: impl FnMut(&[SequenceId])) {
         let utterance = |id: &SequenceId| {
@@ -155,28 +168,17 @@ impl ChunkSource for Frames {
         self.inner.streams()
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let inner = self.inner.load(chunk)?;
-        let index = Arc::clone(&self.chunks[chunk as usize]);
-        let exact = self.cuts.iter().flatten().any(|cut| cut.is_exact).then(|| Exact {
-            number: chunk,
-            table: Arc::clone(&self.inner),
-            corpus: Arc::clone(&self.corpus),
-            named: Arc::clone(&self.named),
-        });
-        Ok(Arc::new(FrameChunk { inner, index, cuts: Arc::clone(&self.cuts), exact }))
+    fn facts(&self) -> SourceFacts {
+        self.inner.facts()
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        let inner = Arc::clone(&self.inner).start(chunk, on);
+        inner.wrapped(move |inner| self.wrap(chunk, inner))
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.utterances(sequences, |ids| self.inner.reported_keys(ids, truncated, keys));
-    }
-
-    fn is_fetched(&self) -> bool {
-        self.inner.is_fetched()
-    }
-
-    fn is_fetched_ahead(&self) -> bool {
-        self.inner.is_fetched_ahead()
     }
 
     fn location(&self, sequence: SequenceId, stream: usize) -> Location {
@@ -211,18 +213,6 @@ impl ChunkSource for Frames {
 
     fn end_sweep(&self) {
         self.inner.end_sweep();
-    }
-
-    fn loader(&self) -> Option<&Loader> {
-        self.inner.loader()
-    }
-
-    fn is_foreign(&self) -> bool {
-        self.inner.is_foreign()
-    }
-
-    fn finish(&self) {
-        self.inner.finish();
     }
 }
 
@@ -348,9 +338,9 @@ impl Chunk for FrameChunk {
         self.inner.failure(stream, self.index.locate(index)?.0)
     }
 
-    fn wait_ready(&self) -> Result<()> {
-        self.inner.wait_ready()?;
-        let Some(exact) = &self.exact else { return Ok(()) };
+    fn warn(&self) {
+        self.inner.warn();
+        let Some(exact) = &self.exact else { return };
         for (stream, _) in self.cuts.iter().enumerate().filter(|(_, cut)| cut.is_some_and(|cut| cut.is_exact))
         {
             for utterance in 0..self.index.utterances() {
@@ -363,7 +353,6 @@ impl Chunk for FrameChunk {
                 }
             }
         }
-        Ok(())
     }
 
     fn commit_errors(&self) -> Result<()> {

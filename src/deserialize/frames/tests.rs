@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::deserialize::bundle::{JoinOptions, Member};
+use crate::deserialize::loading::load;
 use crate::log::Logger;
 use crate::pack::Packing;
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
@@ -46,16 +47,27 @@ impl ChunkTable for Fake {
     }
 }
 
-impl ChunkSource for Fake {
-    fn streams(&self) -> &[StreamInfo] {
-        &self.streams
-    }
-
+impl Fake {
+    /// Loads a chunk.
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let values = |&(key, length): &(u64, u32)| {
             (0..length).flat_map(|sample| (1000.0 * key as f32 + sample as f32).to_ne_bytes()).collect()
         };
         Ok(Arc::new(FakeChunk(self.chunks[chunk as usize].iter().map(values).collect())))
+    }
+}
+
+impl ChunkSource for Fake {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
     }
 
     fn memory(&self) -> SourceMemory {
@@ -116,12 +128,13 @@ fn member(fake: Fake) -> Member {
 }
 
 /// Joined utterance by utterance, then taken apart.
-fn frames_of_bundle(members: Vec<Fake>) -> Result<Frames> {
+fn frames_of_bundle(members: Vec<Fake>) -> Result<Arc<Frames>> {
     Frames::of_bundle(Bundle::new(members.into_iter().map(member).collect(), &OPTIONS)?, &numeric())
+        .map(Arc::new)
 }
 
 /// Taken apart, then joined frame by frame, as CNTK does.
-fn bundle_of_frames(members: Vec<Fake>) -> Result<Bundle> {
+fn bundle_of_frames(members: Vec<Fake>) -> Result<Arc<Bundle>> {
     let frames = |fake: Fake| {
         let Member { name, deserializer, .. } = member(fake);
         let deserializer: Arc<dyn Deserializer> = match deserializer.in_frame_mode() {
@@ -130,17 +143,16 @@ fn bundle_of_frames(members: Vec<Fake>) -> Result<Bundle> {
         };
         Ok(Member::new(name, deserializer))
     };
-    Bundle::new(members.into_iter().map(frames).collect::<Result<_>>()?, &OPTIONS)
+    Bundle::new(members.into_iter().map(frames).collect::<Result<_>>()?, &OPTIONS).map(Arc::new)
 }
 
 /// A frame: its key, its length, and its values in each stream; `None` where it is invalid.
 type Seen = (u64, u32, Vec<Option<Vec<f32>>>);
 
-fn all(deserializer: &dyn Deserializer) -> Vec<Vec<Seen>> {
+fn all<D: Deserializer + 'static>(deserializer: &Arc<D>) -> Vec<Vec<Seen>> {
     let mut chunks = Vec::new();
     for (id, info) in (0..).zip(deserializer.chunks()) {
-        let chunk = deserializer.load(id).expect("a chunk");
-        chunk.wait_ready().expect("a whole chunk");
+        let chunk = load(deserializer.clone(), id).expect("a chunk");
         let ids: Vec<_> = (0..info.sequences).map(|index| SequenceId { chunk: id, index }).collect();
         let (mut keys, mut reported) = (Vec::new(), Vec::new());
         deserializer.keys(&ids, &mut keys);
@@ -185,6 +197,7 @@ fn frames_come_in_the_order_of_their_utterances() {
         Arc::new(fake("x", InFrameMode::SlicedStrictly, &[&[(4, 2), (9, 1)], &[(5, 3)]])),
         &numeric(),
     )
+    .map(Arc::new)
     .expect("frames");
     let one = |key, sample| frame(key, sample, &[true]);
     assert_eq!(all(&frames), [vec![one(4, 0), one(4, 1), one(9, 0)], vec![one(5, 0), one(5, 1), one(5, 2)]]);

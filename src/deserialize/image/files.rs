@@ -14,8 +14,10 @@ use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::image::ImageOptions;
+use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, Loading, SourceFacts,
+    SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{self, Confinement, FirstStates, is_lasting};
@@ -137,17 +139,9 @@ impl ChunkTable for FileImages {
     }
 }
 
-impl ChunkSource for FileImages {
-    fn remarks(&self) -> Vec<Finding> {
-        self.shared.map.remark().into_iter().collect()
-    }
-
-    fn streams(&self) -> &[StreamInfo] {
-        &self.shared.common.streams
-    }
-
+impl FileImages {
     /// Reads nothing: an image is read when a minibatch has it.
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let mut chunks = self.chunks.lock();
         // Chunks are let go of in about the order in which they were loaded, so the oldest one is likely to be free.
         if let Some(mut oldest) = chunks.pop_front() {
@@ -161,21 +155,32 @@ impl ChunkSource for FileImages {
         chunks.push_back(Arc::clone(&loaded));
         Ok(loaded)
     }
+}
 
-    fn loads_at_once(&self) -> bool {
-        true
+impl ChunkSource for FileImages {
+    fn remarks(&self) -> Vec<Finding> {
+        self.shared.map.remark().into_iter().collect()
+    }
+
+    fn streams(&self) -> &[StreamInfo] {
+        &self.shared.common.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts {
+            is_fetched: true,
+            is_fetched_ahead: true,
+            loading: Loading::AtOnce,
+            ..SourceFacts::ON_POOL
+        }
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, _: &Starter) -> Load {
+        Load::done(self.load(chunk))
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
-    }
-
-    fn is_fetched(&self) -> bool {
-        true
-    }
-
-    fn is_fetched_ahead(&self) -> bool {
-        true
     }
 
     fn end_sweep(&self) {

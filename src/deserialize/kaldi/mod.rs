@@ -24,8 +24,9 @@ mod text;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::{PARTS, Sampler};
+use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
@@ -199,13 +200,24 @@ impl ChunkTable for KaldiDeserializer {
     }
 }
 
+impl KaldiDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        Ok(Arc::new(KaldiChunk::load(&self.shared, chunk)?))
+    }
+}
+
 impl ChunkSource for KaldiDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.shared.streams
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        Ok(Arc::new(KaldiChunk::load(&self.shared, chunk)?))
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {

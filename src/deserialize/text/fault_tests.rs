@@ -3,7 +3,7 @@
 use super::TextDeserializer;
 use crate::corpus::Corpus;
 use crate::deserialize::text::{TextOptions, TextStream};
-use crate::deserialize::{ChunkSource, ChunkTable, Loaded};
+use crate::deserialize::{ChunkTable, Loaded};
 use crate::file::faults::{Fault, Faults, Operation};
 use crate::pool::Pool;
 use crate::stream::{ElementType, Storage};

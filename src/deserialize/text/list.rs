@@ -4,12 +4,13 @@ use super::index::warn_of_repeats;
 use super::{Common, InList, TextDeserializer};
 use crate::Result;
 use crate::corpus::Corpus;
-use crate::deserialize::Deserializer;
 use crate::deserialize::concat::{Concat, Format, KEY_LIMIT, KeyRule};
 use crate::deserialize::files;
 use crate::deserialize::text::TextOptions;
+use crate::deserialize::{Chunk, Deserializer};
 use crate::log::Logger;
 use crate::pool::Pool;
+use crate::sequence::ChunkId;
 use std::sync::Arc;
 
 /// Opens the files that `options.file` names. Runs on a thread of the pool. With `narrow`, small numbers are stored narrow, as
@@ -71,6 +72,10 @@ impl Format for TextFormat {
         };
         let opened = opened.map_err(|error| error.in_file(path))?;
         Ok(if self.narrow { opened.narrow() } else { opened })
+    }
+
+    fn load(file: &Self::File, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        file.load(chunk)
     }
 
     /// Texts are numbered in the order in which they appear in the data.

@@ -29,8 +29,10 @@ use crate::corpus::Corpus;
 use crate::deserialize::check::ChunkCheck;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::handle::FileHandle;
+use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceFacts,
+    SourceMemory,
 };
 use crate::error::Location;
 use crate::file::DataFile;
@@ -252,12 +254,9 @@ impl ChunkTable for TextDeserializer {
     }
 }
 
-impl ChunkSource for TextDeserializer {
-    fn streams(&self) -> &[StreamInfo] {
-        &self.streams
-    }
-
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+impl TextDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let Some(kept) = &self.kept else {
             return Ok(Arc::new(self.shared.load(chunk)?));
         };
@@ -268,6 +267,20 @@ impl ChunkSource for TextDeserializer {
         }
         let loaded = Arc::new(self.shared.load(chunk)?);
         Ok(kept[chunk as usize].lock().get_or_insert(loaded).clone())
+    }
+}
+
+impl ChunkSource for TextDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
     }
 
     fn memory(&self) -> SourceMemory {

@@ -11,10 +11,10 @@ mod output;
 use super::content::Sampler;
 use super::fetch::{Failure, FetchedData, Parts};
 use super::fetched::Fetched;
-use super::loader::Loader;
+use super::loading::{Load, Starter};
 use super::{
     AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IndexProgress,
-    Lengths, Listing, ListingDeserializer, SourceMemory,
+    Lengths, Listing, ListingDeserializer, SourceFacts, SourceMemory,
 };
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
@@ -147,7 +147,7 @@ impl<D: ChunkSource + ?Sized + 'static> Transformed<D> {
         let shared = Shared {
             streams: streams.len(),
             transformed,
-            is_fetched: inner.is_fetched(),
+            is_fetched: inner.facts().is_fetched,
             keys,
             draws_by_key: options.iter().any(|options| options.reproducible),
             idle: Mutex::default(),
@@ -217,27 +217,23 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
         &self.streams
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let inner = self.inner.load(chunk)?;
-        Ok(Arc::new(TransformedChunk { inner, number: chunk, shared: Arc::clone(&self.shared) }))
+    /// What was drawn for a minibatch stays drawn, so reading ahead follows the rule of images; users' own code is still not
+    /// asked for what the caller may not get.
+    fn facts(&self) -> SourceFacts {
+        let inner = self.inner.facts();
+        let is_fetched_ahead = !inner.is_fetched || inner.is_fetched_ahead;
+        SourceFacts { is_fetched: true, is_fetched_ahead, ..inner }
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        let shared = Arc::clone(&self.shared);
+        Arc::clone(&self.inner).start(chunk, on).wrapped(move |inner| {
+            Arc::new(TransformedChunk { inner, number: chunk, shared: Arc::clone(&shared) })
+        })
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.inner.reported_keys(sequences, truncated, keys);
-    }
-
-    fn is_fetched(&self) -> bool {
-        true
-    }
-
-    /// What was drawn for a minibatch stays drawn, so reading ahead follows the rule of images; users' own code is still not
-    /// asked for what the caller may not get.
-    fn is_fetched_ahead(&self) -> bool {
-        !self.inner.is_fetched() || self.inner.is_fetched_ahead()
-    }
-
-    fn loads_at_once(&self) -> bool {
-        self.inner.loads_at_once()
     }
 
     fn location(&self, sequence: SequenceId, stream: usize) -> Location {
@@ -267,18 +263,6 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
     fn end_sweep(&self) {
         self.inner.end_sweep();
         self.shared.transformed.iter().for_each(|target| target.chain.summarize(&target.name));
-    }
-
-    fn loader(&self) -> Option<&Loader> {
-        self.inner.loader()
-    }
-
-    fn is_foreign(&self) -> bool {
-        self.inner.is_foreign()
-    }
-
-    fn finish(&self) {
-        self.inner.finish();
     }
 }
 
@@ -355,8 +339,8 @@ impl Chunk for TransformedChunk {
         Loaded::Invalid
     }
 
-    fn wait_ready(&self) -> Result<()> {
-        self.inner.wait_ready()
+    fn warn(&self) {
+        self.inner.warn();
     }
 
     fn commit_errors(&self) -> Result<()> {

@@ -17,8 +17,9 @@ use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::htk::HtkFeatureOptions;
+use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -261,14 +262,25 @@ impl ChunkTable for HtkFeatureDeserializer {
     }
 }
 
+impl HtkFeatureDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let loaded = FeatureChunk::load(&self.shared, chunk);
+        Ok(Arc::new(loaded.map_err(|error| error.in_stream(&self.streams[0].name))?))
+    }
+}
+
 impl ChunkSource for HtkFeatureDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let loaded = FeatureChunk::load(&self.shared, chunk);
-        Ok(Arc::new(loaded.map_err(|error| error.in_stream(&self.streams[0].name))?))
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {

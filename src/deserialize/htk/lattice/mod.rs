@@ -15,7 +15,10 @@ use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::content::{FILES, Sampler};
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::htk::LatticeOptions;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::loading::{Load, Starter};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceFacts, SourceMemory,
+};
 use crate::error::{ExceptionClass, Location};
 use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
@@ -149,12 +152,9 @@ impl ChunkTable for LatticeDeserializer {
     }
 }
 
-impl ChunkSource for LatticeDeserializer {
-    fn streams(&self) -> &[StreamInfo] {
-        &self.streams
-    }
-
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+impl LatticeDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let span = &self.shared.chunks[chunk as usize];
         let (path, state) = &self.shared.files[span.file as usize];
         let read = || {
@@ -166,6 +166,20 @@ impl ChunkSource for LatticeDeserializer {
         };
         let data = read().map_err(|error: Error| error.in_stream(&self.streams[0].name))?;
         Ok(Arc::new(LatticeChunk { shared: Arc::clone(&self.shared), id: chunk, data }))
+    }
+}
+
+impl ChunkSource for LatticeDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
     }
 
     /// CNTK 2.7 reports 0 for truncated minibatches: lattices carry no keys.

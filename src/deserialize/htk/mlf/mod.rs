@@ -29,8 +29,9 @@ pub(crate) use write::MlfWriter;
 use crate::corpus::Corpus;
 use crate::deserialize::content::{FILES, Sampler};
 use crate::deserialize::htk::MlfOptions;
+use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -166,13 +167,24 @@ impl ChunkTable for MlfDeserializer {
     }
 }
 
+impl MlfDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        Ok(Arc::new(chunk::load(&self.shared, chunk)?))
+    }
+}
+
 impl ChunkSource for MlfDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        Ok(Arc::new(chunk::load(&self.shared, chunk)?))
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
     }
 
     /// CNTK 2.7 hands out label sequences that are not marked with a key: they read as key 0.

@@ -18,9 +18,11 @@ use crate::deserialize::content::Sampler;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::mix;
 use crate::deserialize::image::ImageOptions;
+use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::text::index::{Index, IndexOptions};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory, by_blocks,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceFacts, SourceMemory,
+    by_blocks,
 };
 use crate::error::Location;
 use crate::file::DataFile;
@@ -184,28 +186,31 @@ impl ChunkTable for Base64Images {
     }
 }
 
-impl ChunkSource for Base64Images {
-    fn streams(&self) -> &[StreamInfo] {
-        &self.shared.common.streams
-    }
-
-    fn load(&self, id: ChunkId) -> Result<Arc<dyn Chunk>> {
+impl Base64Images {
+    /// Loads a chunk.
+    pub fn load(&self, id: ChunkId) -> Result<Arc<dyn Chunk>> {
         let (shared, bytes) = (Arc::clone(&self.shared), self.shared.bytes(id));
         let mut buffer = shared.buffers.take(shared.file.path(), &bytes)?;
         shared.file.if_unchanged(buffer.read(&shared.file, bytes.clone()))?;
         Ok(Arc::new(Base64Chunk { shared, id, start: bytes.start, buffer }))
     }
+}
+
+impl ChunkSource for Base64Images {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.shared.common.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts { is_fetched: true, is_fetched_ahead: true, ..SourceFacts::ON_POOL }
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
+    }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
-    }
-
-    fn is_fetched(&self) -> bool {
-        true
-    }
-
-    fn is_fetched_ahead(&self) -> bool {
-        true
     }
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {

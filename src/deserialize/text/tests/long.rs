@@ -3,7 +3,6 @@
 use super::chunks::{dense, entries_of, failure, file, open, options};
 use super::differential::{STREAMS, WORDS, alike_lines, text};
 use super::{Bits, Fast, Report, Rules, SequenceSpan, Way, parse_spans, rules, spans, unpacked};
-use crate::deserialize::ChunkSource;
 use crate::deserialize::text::long;
 use crate::deserialize::text::segment::Scratch;
 use proptest::prelude::*;

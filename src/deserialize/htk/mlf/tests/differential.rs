@@ -6,7 +6,7 @@ use super::super::scan::{EndFinder, Event, TextFile, scan};
 use super::super::states::StateList;
 use super::{MlfOptions, data, open, options, path_of, written};
 use crate::corpus::Corpus;
-use crate::deserialize::{ChunkSource, ChunkTable, Deserializer, Loaded};
+use crate::deserialize::{ChunkTable, Deserializer, Loaded};
 use crate::file::DataFile;
 use crate::pool::Pool;
 use proptest::prelude::*;
