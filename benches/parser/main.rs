@@ -17,8 +17,8 @@
 
 use cntk_reader::config::{self, options::DeserializerOptions};
 use cntk_reader::corpus::Corpus;
+use cntk_reader::deserialize::ChunkTable;
 use cntk_reader::deserialize::text::TextDeserializer;
-use cntk_reader::deserialize::{ChunkSource, ChunkTable};
 use cntk_reader::pool::{self, Pool};
 use std::error::Error;
 use std::fs::File;
@@ -88,7 +88,6 @@ fn load_chunks(pool: &Pool, deserializer: &TextDeserializer) -> cntk_reader::Res
     let clock = Instant::now();
     for chunk in 0..deserializer.chunks().len() {
         let chunk = pool.install(|| deserializer.load(chunk as u32))?;
-        chunk.wait_ready()?;
         chunk.commit_errors()?;
     }
     Ok(clock.elapsed().as_secs_f64())
