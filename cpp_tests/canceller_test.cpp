@@ -1,8 +1,10 @@
 // Calls that are ended from another thread.
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -68,6 +70,32 @@ TEST_F(CancellerTest, ReadersAreOpenedWithIt) {
   reader.StartEpoch(Sweep(2));
   EXPECT_EQ(Rest(reader).size(), 5u);
   EXPECT_FALSE(canceller.Cancel());
+}
+
+TEST_F(CancellerTest, AWaitHasALimitAndLosesNothing) {
+  using std::chrono::milliseconds;
+  const auto user = std::make_shared<Gated>();
+  cr::Reader reader = cr::Reader::FromUser(user, "randomize = false");
+  reader.StartEpoch(Sweep(3));
+  std::optional<cr::Minibatch> step;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(reader.NextStep(milliseconds(5), step), cr::Outcome::kPending);
+    EXPECT_FALSE(step);
+    EXPECT_FALSE(reader.Wait(milliseconds(-1)));
+  }
+  user->Open();
+  EXPECT_TRUE(reader.Wait(milliseconds::max()));
+  EXPECT_EQ(reader.GetProgress().delivered, 0u);
+  EXPECT_EQ(reader.NextStep(milliseconds(0), step), cr::Outcome::kMinibatch);
+  ASSERT_TRUE(step && *step && step->IsStep());
+  EXPECT_EQ((*step)["x"].Samples(), 3u);
+  EXPECT_EQ(Rest(reader), (std::vector<float>{3, 4, 5, 6, 7}));
+  EXPECT_FALSE(reader.NextStep());
+  EXPECT_EQ(reader.NextStep(milliseconds(0), step), cr::Outcome::kEndOfEpoch);
+  EXPECT_FALSE(step);
+  // CNTK's way to read: a minibatch without data, which is no step.
+  const cr::Minibatch nothing = reader.GetMinibatch();
+  EXPECT_TRUE(!nothing && !nothing.IsStep() && nothing.EndOfEpoch());
 }
 
 }  // namespace

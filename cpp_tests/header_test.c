@@ -23,7 +23,7 @@ _Static_assert(sizeof(cntk_reader_configuration) == 56, "configuration");
 _Static_assert(sizeof(cntk_reader_epoch) == 80, "epoch");
 _Static_assert(sizeof(cntk_reader_state_entry) == 24, "state entry");
 _Static_assert(sizeof(cntk_reader_stream_info) == 72, "stream info");
-_Static_assert(sizeof(cntk_reader_minibatch_info) == 40, "minibatch info");
+_Static_assert(sizeof(cntk_reader_minibatch_info) == 48, "minibatch info");
 _Static_assert(sizeof(cntk_reader_minibatch_stream) == 168, "stream minibatch");
 _Static_assert(sizeof(cntk_reader_error_info) == 80, "error info");
 _Static_assert(sizeof(cntk_reader_source) == 144, "source");
@@ -43,6 +43,8 @@ static void test_null_arguments(void) {
   cntk_reader_configuration configuration = CNTK_READER_CONFIGURATION_INIT;
   cntk_reader_source source = CNTK_READER_SOURCE_INIT;
   size_t number = 0;
+  cntk_reader_outcome outcome;
+  uint32_t ready = 0;
   EXPECT(cntk_reader_open(NULL, &reader, NULL) == REFUSED);
   cntk_reader_canceller* canceller = NULL;
   uint32_t ends = 1;
@@ -76,6 +78,8 @@ static void test_null_arguments(void) {
   EXPECT(cntk_reader_epoch_start(NULL, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_configuration_set(NULL, &configuration, NULL) == REFUSED);
   EXPECT(cntk_reader_minibatch_read(NULL, &minibatch, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_next(NULL, 0, &minibatch, &outcome, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_wait(NULL, 0, &ready, NULL) == REFUSED);
   EXPECT(cntk_reader_state_get(NULL, NULL, 0, &number, NULL) == REFUSED);
   EXPECT(cntk_reader_state_set(NULL, NULL, 0, NULL) == REFUSED);
   EXPECT(cntk_reader_checkpoint_save(NULL, &buffer, NULL) == REFUSED);

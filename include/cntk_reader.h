@@ -27,10 +27,13 @@
  *       epoch.sweeps = 1;
  *       if (cntk_reader_epoch_start(reader, &epoch, &error) != CNTK_READER_STATUS_OK) return fail(error);
  *
- *       cntk_reader_minibatch_info info = {.struct_size = sizeof info};
- *       do {
+ *       for (;;) {
  *         const cntk_reader_minibatch *minibatch;
- *         if (cntk_reader_minibatch_read(reader, &minibatch, &error) != CNTK_READER_STATUS_OK) return fail(error);
+ *         cntk_reader_outcome outcome;
+ *         if (cntk_reader_minibatch_next(reader, CNTK_READER_NO_TIMEOUT, &minibatch, &outcome, &error) != CNTK_READER_STATUS_OK)
+ *           return fail(error);
+ *         if (outcome == CNTK_READER_OUTCOME_END_OF_EPOCH) break;
+ *         cntk_reader_minibatch_info info = {.struct_size = sizeof info};
  *         cntk_reader_minibatch_describe(minibatch, &info, NULL);
  *         for (size_t i = 0; i < info.stream_count; ++i) {
  *           cntk_reader_minibatch_stream stream = {.struct_size = sizeof stream};
@@ -38,7 +41,7 @@
  *           printf("stream %zu: %zu samples, %zu values at %p\n", i, stream.samples, stream.value_count, stream.values);
  *         }
  *         cntk_reader_minibatch_release(minibatch);
- *       } while (!info.end_of_epoch);
+ *       }
  *       cntk_reader_free(reader);
  *       return 0;
  *     }
@@ -70,7 +73,8 @@
  *     handle                    comes from                              is given up by
  *     cntk_reader               cntk_reader_open                        cntk_reader_free
  *     cntk_reader_error         any call that fails                     cntk_reader_error_free
- *     cntk_reader_minibatch     cntk_reader_minibatch_read, _retain     cntk_reader_minibatch_release
+ *     cntk_reader_minibatch     cntk_reader_minibatch_next, _read       cntk_reader_minibatch_release
+ *                               and _retain
  *     cntk_reader_buffer        cntk_reader_checkpoint_save             cntk_reader_buffer_free
  *     cntk_reader_keys          cntk_reader_keys_retain                 cntk_reader_keys_release
  *     cntk_reader_section       cntk_reader_section_create, _open_...   cntk_reader_section_free
@@ -177,6 +181,9 @@
 
 /** The rank of a worker that is still to be set; only a single worker needs none. */
 #define CNTK_READER_NO_RANK UINT64_MAX
+
+/** Milliseconds of a wait without a limit. */
+#define CNTK_READER_NO_TIMEOUT UINT64_MAX
 
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
@@ -295,6 +302,24 @@ typedef enum {
    */
   CNTK_READER_ELEMENT_DOUBLE = 2,
 } cntk_reader_element;
+
+/**
+ * What a call of cntk_reader_minibatch_next has come to.
+ */
+typedef enum {
+  /**
+   * There is a minibatch.
+   */
+  CNTK_READER_OUTCOME_MINIBATCH = 0,
+  /**
+   * The epoch is over: there is no minibatch, and none in later calls.
+   */
+  CNTK_READER_OUTCOME_END_OF_EPOCH = 1,
+  /**
+   * The time is over, and there is no minibatch yet. A later call gives it.
+   */
+  CNTK_READER_OUTCOME_PENDING = 2,
+} cntk_reader_outcome;
 
 /**
  * How much a log line matters.
@@ -552,8 +577,8 @@ typedef struct cntk_reader_fetched cntk_reader_fetched;
 typedef struct cntk_reader_keys cntk_reader_keys;
 
 /**
- * One minibatch. It owns its data and counts its references: cntk_reader_minibatch_read gives one,
- * cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away. With the last one its memory
+ * One minibatch. It owns its data and counts its references: cntk_reader_minibatch_next and cntk_reader_minibatch_read give
+ * one, cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away. With the last one its memory
  * becomes available for later minibatches. It may outlive its reader.
  *
  * Threads: immutable, may be shared; references are counted atomically.
@@ -1678,6 +1703,15 @@ typedef struct {
    * Number of keys, that is of sequences.
    */
   size_t key_count;
+  /**
+   * 1 if it is a step of training: it has data, or workers in lockstep take part in it, some of them without data. Else 0: it
+   * comes after the end of the epoch, or none of it is this worker's share. cntk_reader_minibatch_next gives none of these.
+   */
+  uint32_t is_step;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } cntk_reader_minibatch_info;
 
 /**
@@ -2370,12 +2404,41 @@ cntk_reader_status cntk_reader_configuration_get(const cntk_reader *reader,
                                                  cntk_reader_error **error);
 
 /**
- * Reads the next minibatch; the caller owns one reference to it, and releases it with cntk_reader_minibatch_release.
+ * Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. The caller owns
+ * one reference to it, and releases it with cntk_reader_minibatch_release. `outcome` says whether there is one; if not,
+ * `minibatch` becomes NULL.
+ *
+ * The call waits no longer than `milliseconds`, or without a limit if that is CNTK_READER_NO_TIMEOUT. Nothing is lost by
+ * giving up: the data are read on a thread of the reader's meanwhile, and a later call gives the minibatch. It may wait longer
+ * after a call that failed or was cancelled, whose effects are undone first, and if the system has no thread left to start.
+ *
+ * After an error in the data, the next call continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be
+ * read, it tries to deliver the same minibatch, unless the reason stays: a file that is missing does not come back by itself.
+ */
+cntk_reader_status cntk_reader_minibatch_next(cntk_reader *reader,
+                                              uint64_t milliseconds,
+                                              const cntk_reader_minibatch **minibatch,
+                                              cntk_reader_outcome *outcome,
+                                              cntk_reader_error **error);
+
+/**
+ * Waits until the next minibatch, or an error in its place, can be had without waiting, but no longer than `milliseconds`, as
+ * cntk_reader_minibatch_next does. `is_ready` becomes 1 if it can, by cntk_reader_minibatch_read as by
+ * cntk_reader_minibatch_next (which waits again only where this worker has no share of a minibatch), else 0. Nothing is
+ * delivered, so a program that is interrupted while it waits has lost nothing.
+ */
+cntk_reader_status cntk_reader_minibatch_wait(cntk_reader *reader,
+                                              uint64_t milliseconds,
+                                              uint32_t *is_ready,
+                                              cntk_reader_error **error);
+
+/**
+ * Reads the next minibatch, as CNTK's GetMinibatch does; the caller owns one reference to it, and releases it with
+ * cntk_reader_minibatch_release. cntk_reader_minibatch_next is easier to use.
  *
  * Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
- * also get one without streams earlier, when none of the data is its share. After an error in the data, the next read
- * continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the
- * same minibatch, unless the reason stays: a file that is missing does not come back by itself.
+ * also get one without streams earlier, when none of the data is its share; `is_step` tells these from steps. Errors are those of
+ * cntk_reader_minibatch_next.
  */
 cntk_reader_status cntk_reader_minibatch_read(cntk_reader *reader,
                                               const cntk_reader_minibatch **minibatch,

@@ -141,14 +141,14 @@ int main(int argc, char** argv) {
   for (i = 0; i < minibatches; ++i) {
     const cntk_reader_minibatch* minibatch;
     cntk_reader_minibatch_info info = {.struct_size = sizeof info};
-    check(cntk_reader_minibatch_read(reader, &minibatch, &error), &error);
+    cntk_reader_outcome outcome;
+    check(cntk_reader_minibatch_next(reader, CNTK_READER_NO_TIMEOUT, &minibatch, &outcome, &error), &error);
+    if (outcome == CNTK_READER_OUTCOME_END_OF_EPOCH) break;
     check(cntk_reader_minibatch_describe(minibatch, &info, &error), &error);
-    if (info.stream_count != 0)
-      printf("minibatch %lu%s%s\n", i, info.end_of_sweep ? ", end of sweep" : "",
-             info.end_of_epoch ? ", end of epoch" : "");
+    printf("minibatch %lu%s%s\n", i, info.end_of_sweep ? ", end of sweep" : "",
+           info.end_of_epoch ? ", end of epoch" : "");
     print_minibatch(reader, minibatch, info.stream_count);
     cntk_reader_minibatch_release(minibatch);
-    if (info.end_of_epoch) break;
   }
   cntk_reader_free(reader);
   return 0;

@@ -280,6 +280,9 @@ class Minibatch {
   explicit operator bool() const noexcept { return content_.info.stream_count != 0; }
   /// It reaches or crosses the end of a sweep.
   bool EndOfSweep() const noexcept { return content_.info.end_of_sweep != 0; }
+  /// It is a step of training: it has data, or workers in lockstep take part in it, some of them without
+  /// data.
+  bool IsStep() const noexcept { return content_.info.is_step != 0; }
   /// It is the last of the epoch, or comes after the last.
   bool EndOfEpoch() const noexcept { return content_.info.end_of_epoch != 0; }
 
@@ -340,7 +343,7 @@ class Minibatch {
     ~Content() { cntk_reader_minibatch_release(handle); }
 
     static constexpr cntk_reader_minibatch_info kNothing = {
-        sizeof(cntk_reader_minibatch_info), 0, 0, 0, nullptr, 0};
+        sizeof(cntk_reader_minibatch_info), 0, 0, 0, nullptr, 0, 0, 0};
 
     const cntk_reader_minibatch* handle = nullptr;
     cntk_reader_minibatch_info info = kNothing;

@@ -8,6 +8,7 @@
 #include <cntk_reader.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cntk_reader/canceller.hpp>
 #include <cntk_reader/configuration.hpp>
 #include <cntk_reader/error.hpp>
@@ -97,6 +98,13 @@ struct Progress {
   std::optional<std::uint64_t> expected;
   /// The sweep, from 0, that the next sample belongs to.
   std::uint64_t sweep = 0;
+};
+
+/// What a wait for the next step has come to.
+enum class Outcome {
+  kMinibatch = CNTK_READER_OUTCOME_MINIBATCH,      ///< There is a minibatch.
+  kEndOfEpoch = CNTK_READER_OUTCOME_END_OF_EPOCH,  ///< There is none, and there will be none.
+  kPending = CNTK_READER_OUTCOME_PENDING,          ///< The time is over. A later call gives the minibatch.
 };
 
 /// Memory that a reader holds, in bytes.
@@ -336,14 +344,36 @@ class Reader {
             raw.truncation_length, raw.right_splice, raw.cross_sweeps != 0};
   }
 
-  /// Reads the next minibatch. Past the end of the epoch every read gives one without data. Workers that keep
-  /// step with others should call this until EndOfEpoch(), since one of them may get no data while others do.
+  /// Reads the next minibatch, as CNTK's GetMinibatch does. Past the end of the epoch every read gives one
+  /// without data. One of several workers may also get one without data earlier: Minibatch::IsStep tells these
+  /// apart. NextStep and Minibatches are easier to use.
   Minibatch GetMinibatch() {
     const cntk_reader_minibatch* minibatch = nullptr;
     detail::Call(cntk_reader_minibatch_read, handle_.get(), &minibatch);
-    Minibatch result(minibatch, streams_);
-    if (result) CompleteShapes();
-    return result;
+    return Read(minibatch);
+  }
+
+  /// Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part
+  /// in. Empty at the end of the epoch.
+  std::optional<Minibatch> NextStep() {
+    std::optional<Minibatch> step;
+    static_cast<void>(Next(CNTK_READER_NO_TIMEOUT, step));
+    return step;
+  }
+
+  /// NextStep, which waits no longer than `patience`. Nothing is lost by giving up: a thread of the reader's
+  /// reads on meanwhile, and a later call gives the minibatch. It may wait longer after a call that failed or
+  /// was cancelled, whose effects are undone first.
+  Outcome NextStep(std::chrono::milliseconds patience, std::optional<Minibatch>& step) {
+    return Next(Milliseconds(patience), step);
+  }
+
+  /// Waits until the next minibatch can be had without waiting, but no longer than `patience`, as NextStep
+  /// does. Returns whether it can. Nothing is delivered.
+  bool Wait(std::chrono::milliseconds patience) {
+    std::uint32_t is_ready = 0;
+    detail::Call(cntk_reader_minibatch_wait, handle_.get(), Milliseconds(patience), &is_ready);
+    return is_ready != 0;
   }
 
   /// Whether workers read in lockstep (ReaderOptions::lockstep).
@@ -409,6 +439,26 @@ class Reader {
   struct Free {
     void operator()(cntk_reader* reader) const noexcept { cntk_reader_free(reader); }
   };
+
+  /// None if the time is negative.
+  static std::uint64_t Milliseconds(std::chrono::milliseconds time) {
+    return time.count() < 0 ? 0 : static_cast<std::uint64_t>(time.count());
+  }
+
+  Minibatch Read(const cntk_reader_minibatch* minibatch) {
+    Minibatch result(minibatch, streams_);
+    if (result) CompleteShapes();
+    return result;
+  }
+
+  Outcome Next(std::uint64_t milliseconds, std::optional<Minibatch>& step) {
+    step.reset();  // Its memory serves for the next one.
+    const cntk_reader_minibatch* minibatch = nullptr;
+    cntk_reader_outcome outcome = CNTK_READER_OUTCOME_PENDING;
+    detail::Call(cntk_reader_minibatch_next, handle_.get(), milliseconds, &minibatch, &outcome);
+    if (minibatch) step = Read(minibatch);
+    return static_cast<Outcome>(outcome);
+  }
 
   /// Refuses negative numbers.
   template <typename Configuration>
@@ -506,8 +556,8 @@ class Reader::MinibatchRange {
     using reference = const Minibatch&;
 
     Iterator() noexcept = default;
-    reference operator*() const noexcept { return minibatch_; }
-    pointer operator->() const noexcept { return &minibatch_; }
+    reference operator*() const noexcept { return *minibatch_; }
+    pointer operator->() const noexcept { return &*minibatch_; }
     Iterator& operator++() {
       Advance();
       return *this;
@@ -518,32 +568,16 @@ class Reader::MinibatchRange {
 
    private:
     friend class MinibatchRange;
-    explicit Iterator(Reader* reader) : reader_(reader), in_lockstep_(reader->IsInLockstep()) { Advance(); }
-
-    // What is left in lockstep is a step of all workers, also if this one gets no data in it.
-    bool IsStepLeft() const {
-      if (!in_lockstep_) return false;
-      const Progress progress = reader_->GetProgress();
-      return !progress.expected || progress.delivered < *progress.expected;
-    }
+    explicit Iterator(Reader* reader) : reader_(reader) { Advance(); }
 
     void Advance() {
-      bool is_step = false;
-      do {
-        if (minibatch_.EndOfEpoch()) {
-          reader_ = nullptr;
-          minibatch_ = Minibatch();
-          return;
-        }
-        minibatch_ = Minibatch();  // Its memory serves for the next one.
-        is_step = IsStepLeft();
-        minibatch_ = reader_->GetMinibatch();
-      } while (!minibatch_ && !is_step);
+      minibatch_.reset();  // Its memory serves for the next one.
+      minibatch_ = reader_->NextStep();
+      if (!minibatch_) reader_ = nullptr;
     }
 
     Reader* reader_ = nullptr;
-    bool in_lockstep_ = false;
-    Minibatch minibatch_;
+    std::optional<Minibatch> minibatch_;
   };
 
   Iterator begin() const { return Iterator(reader_); }

@@ -85,10 +85,10 @@ class Epoch:
         mark = source._enter_loop(span)
         while True:
             source._check_loop(mark)
-            minibatch = source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
-            if not source._is_nothing:
+            minibatch = source._next_step(size, workers, rank)
+            if minibatch is not None:
                 yield minibatch
-            if minibatch.end_of_epoch:
+            if minibatch is None or minibatch.end_of_epoch:
                 source._leave_loop(mark)
                 return
 

@@ -30,6 +30,10 @@ UNKNOWN_DIMENSION = 2**64 - 2
 UNLIMITED_SAMPLES = 2**63 - 1
 ONE_SWEEP = 2**62 - 1
 UNLIMITED_SWEEPS = 2**64 - 1
+NO_TIMEOUT = 2**64 - 1
+
+MINIBATCH = 0  # of cntk_reader_outcome
+PENDING = 2
 
 INVALID_ARGUMENT = 3  # of cntk_reader_exception
 STATUS_NAMES = {
@@ -115,6 +119,8 @@ class MinibatchInfo(Sized):
         ("stream_count", c_size_t),
         ("keys", c_void_p),
         ("key_count", c_size_t),
+        ("is_step", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 
@@ -503,6 +509,8 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "epoch_start": [_HANDLE, POINTER(Epoch)],
     "configuration_set": [_HANDLE, POINTER(Configuration)],
     "configuration_get": [_HANDLE, POINTER(Configuration)],
+    "minibatch_next": [_HANDLE, c_uint64, _HANDLE_OUT, POINTER(c_int)],
+    "minibatch_wait": [_HANDLE, c_uint64, POINTER(c_uint32)],
     "minibatch_read": [_HANDLE, _HANDLE_OUT],
     "checkpoint_save": [_HANDLE, _HANDLE_OUT],
     "checkpoint_restore": [_HANDLE, c_char_p, c_size_t],

@@ -431,6 +431,8 @@ class Minibatch(Mapping[str, StreamMinibatch]):
         _describe(handle, byref(info), self._parts, count)
         self.end_of_sweep: bool = info.end_of_sweep != 0
         self.end_of_epoch: bool = info.end_of_epoch != 0
+        #: It is a step of training: it has data, or workers in lockstep take part in it, some of them without data.
+        self.is_step: bool = info.is_step != 0
         self._infos = streams if info.stream_count else {}
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from functools import partial
-from typing import TypeVar, Union, overload
+from typing import Optional, TypeVar, Union, overload
 
 from . import _library as lib
 from ._configuration import CBFDeserializer, Value
 from ._epoch import Epoch, Share, SourceState, Span
 from ._explain import declares, explained, whole
-from ._interrupt import Call, interrupted, is_interruptible
+from ._interrupt import interrupted, is_interruptible
 from ._minibatch import Minibatch, StreamInformation, StreamMinibatch
 from ._opened import OpenReader
 from ._recipe import AnyDeserializer, Recipe, compose, set_cause
@@ -51,16 +51,22 @@ FULL_DATA_SWEEP = 2**64 - 2
 
 #: Key of CNTK's state that only data have whose chunks list their sequences when they are loaded.
 _LOCAL_SWEEP = "baseSweepCount"
-#: Seconds after which a read counts as slow. The next one then runs on a thread of its own, at 0.1 ms more, so that Ctrl-C
-#: interrupts it.
+#: Seconds after which a read counts as slow. The next one is then waited for in pieces, so that Ctrl-C interrupts it; the library
+#: reads on a thread of its own meanwhile, at 0.1 ms more.
 _SLOW = 0.02
+#: Milliseconds of such a piece.
+_PATIENCE = 50
 
 State = Union[Mapping[str, int], bytes]
+#: A minibatch of the library, or None if there may be none.
+Handle = TypeVar("Handle", c_void_p, Optional[c_void_p])
 
 _start_epoch = lib.checked("epoch_start")
 _set_configuration = lib.checked("configuration_set")
 _get_configuration = lib.checked("configuration_get")
 _read_minibatch = lib.checked("minibatch_read")
+_next_minibatch = lib.checked("minibatch_next")
+_wait_for_minibatch = lib.checked("minibatch_wait")
 _save_checkpoint = lib.checked("checkpoint_save")
 _restore_checkpoint = lib.checked("checkpoint_restore")
 _restore_over_changed_values = lib.checked("checkpoint_restore_over_changed_values")
@@ -316,12 +322,6 @@ class MinibatchSource(OpenReader):
         self._resumes = False
         #: Counts loops over epochs, to recognize one that another has taken the place of.
         self._loops = getattr(self, "_loops", 0) + 1
-        #: The minibatch read last has no data, and is no step in lockstep.
-        self._is_nothing = False
-        #: An epoch was started, and nothing of it was read.
-        self._is_unread = False
-        #: How the epoch that is being read was started.
-        self._start_with: tuple[lib.Epoch, Share, Mapping[str, int] | None] | None = None
         #: The next read may take long: the last one did, or it is the first one.
         self._is_slow = True
 
@@ -362,15 +362,35 @@ class MinibatchSource(OpenReader):
         if input_map is not None or device is not None:
             _no_device("device", device)
             return self._mapped(minibatch_size_in_samples, input_map or {}, num_data_partitions, partition_index)
-        share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
+        handle = self._take(
+            self._read, minibatch_size_in_samples, num_data_partitions, partition_index
+        )
+        minibatch = Minibatch(handle, self.streams)
+        if minibatch.end_of_epoch and not minibatch.is_step:
+            self._finished = True
+        return minibatch
+
+    def _next_step(self, size: int | None, workers: int | None, rank: int | None) -> Minibatch | None:
+        """The next minibatch with data or, in lockstep, that all workers take part in; None at the end."""
+        handle = self._take(self._read_step, size, workers, rank)
+        return None if handle is None else Minibatch(handle, self.streams)
+
+    def _take(
+        self, read: Callable[[], Handle], size: int | None, workers: int | None, rank: int | None
+    ) -> Handle:
+        """What ``read`` gives with these arguments of a call in force."""
+        share = self._share(size, workers, rank)
         if self._in_force is None:
             self._begin(self._limits, share)
-        is_step = self.lockstep and self._is_step_left()
         try:
             with self._exclusive():
-                if self._in_force != share:
+                if self._in_force != share and self._is_slow:
+                    self._interruptibly(partial(self._configure, share))
+                elif self._in_force != share:
                     self._configure(share)
-                handle = self._read()
+                began = time.perf_counter()
+                handle = read()
+                self._is_slow = time.perf_counter() - began > _SLOW
         except lib.ReaderError as error:
             # Without `_causes`, which takes longer where nothing fails.
             set_cause(error, self._bridges)
@@ -379,11 +399,7 @@ class MinibatchSource(OpenReader):
             raise
         if self._has_open_shapes:
             self._describe_streams()
-        minibatch = Minibatch(handle, self.streams)
-        self._is_nothing = not (minibatch or is_step)
-        if self._is_nothing and minibatch.end_of_epoch:
-            self._finished = True
-        return minibatch
+        return handle
 
     def _mapped(
         self,
@@ -401,31 +417,34 @@ class MinibatchSource(OpenReader):
         return {key: minibatch[stream] for key, stream in input_map.items()} if minibatch else {}
 
     def _read(self) -> c_void_p:
-        began = time.perf_counter()
+        """The next minibatch, as CNTK reads it."""
         if self._is_slow and is_interruptible():
-            # What was begun and not read yet is begun again, which is cheaper than a checkpoint.
-            undo = self._start if self._is_unread else partial(self._restore, self._save())
-            call = Call(self._read_now, self._canceller)
-            try:
-                call.start()
-                handle = call.result()
-                interrupted.clear()
-            except KeyboardInterrupt:
-                # It may have come when the minibatch was there.
-                if self._end_interrupted(call, lib.minibatch_release):
-                    undo()
-                raise
-        else:
-            handle = c_void_p()
-            _read_minibatch(self._handle, byref(handle))
-        self._is_unread = False
-        self._is_slow = time.perf_counter() - began > _SLOW
-        return handle
-
-    def _read_now(self) -> c_void_p:
+            self._wait()
         handle = c_void_p()
         _read_minibatch(self._handle, byref(handle))
         return handle
+
+    def _read_step(self) -> c_void_p | None:
+        """The next step; None at the end."""
+        handle, outcome = c_void_p(), ctypes.c_int(lib.PENDING)
+        while outcome.value == lib.PENDING:
+            waits = self._is_slow and is_interruptible()
+            if waits:
+                self._wait()
+            _next_minibatch(self._handle, 0 if waits else lib.NO_TIMEOUT, byref(handle), byref(outcome))
+        return handle if outcome.value == lib.MINIBATCH else None
+
+    def _wait(self) -> None:
+        """Waits until a minibatch is ready, so that reading it takes no time. Ctrl-C comes while none is: nothing is lost then,
+        because nothing was delivered, and the library goes on reading."""
+        ready = ctypes.c_uint32()
+        try:
+            while not ready.value:
+                _wait_for_minibatch(self._handle, _PATIENCE, byref(ready))
+        except KeyboardInterrupt:
+            interrupted.set()
+            raise
+        interrupted.clear()
 
     def _share(self, size: int | None, workers: int | None, rank: int | None) -> Share:
         """Arguments of a call, with the source's own values in place of those that are None."""
@@ -470,27 +489,16 @@ class MinibatchSource(OpenReader):
         def work() -> None:
             state = self._state() if span.number else {}
             first = self._local_state(span, epoch, state) if _LOCAL_SWEEP in state else self._pending
-            before, self._start_with = self._start_with, (epoch, share, first)
-            try:
-                self._start()
-            except BaseException:
-                self._start_with = before
-                raise
+            _start_epoch(self._handle, byref(epoch))
+            self._in_force = share
+            if first is not None:
+                self._set_state(first)
             self._span, self._pending = span, None
             self._finished = self._is_restored = False
-            self._is_unread = self._is_slow = True
+            self._is_slow = True
 
         with self._exclusive(), self._causes():
             self._interruptibly(work)
-
-    def _start(self) -> None:
-        """Starts an epoch of the library."""
-        assert self._start_with is not None
-        epoch, share, state = self._start_with
-        _start_epoch(self._handle, byref(epoch))
-        self._in_force = share
-        if state is not None:
-            self._set_state(state)
 
     def _local_state(self, span: Span, epoch: lib.Epoch, state: dict[str, int]) -> dict[str, int]:
         """Where a later part begins of data whose chunks list their sequences when they are loaded, as CNTK's state.
@@ -544,14 +552,10 @@ class MinibatchSource(OpenReader):
             share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
             self._begin(self._limits.at(index), share)
         while True:
-            minibatch = self.next_minibatch(
-                minibatch_size_in_samples,
-                num_data_partitions=num_data_partitions,
-                partition_index=partition_index,
-            )
-            if not self._is_nothing:
+            minibatch = self._next_step(minibatch_size_in_samples, num_data_partitions, partition_index)
+            if minibatch is not None:
                 yield minibatch
-            if minibatch.end_of_epoch:
+            if minibatch is None or minibatch.end_of_epoch:
                 self._finished = True
                 return
 
@@ -596,11 +600,6 @@ class MinibatchSource(OpenReader):
     def _check_loop(self, mark: int) -> None:
         if mark != self._loops:
             raise lib.state_error("Another epoch of the source was begun: this loop cannot go on.")
-
-    def _is_step_left(self) -> bool:
-        """Whether the next minibatch of workers in lockstep is a step of all, also if this one gets no data in it."""
-        progress = self.progress
-        return progress.expected is None or progress.delivered < progress.expected
 
     def _leave_loop(self, mark: int) -> None:
         """A loop over an epoch has come to its end."""

@@ -12,8 +12,11 @@ use crate::corpus::Corpus;
 use crate::reader::Reader;
 use crate::{Error, Result};
 use std::ffi::c_char;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr::null;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 /// What a minibatch is as a whole. The pointer lives as long as the minibatch.
 #[repr(C)]
@@ -31,11 +34,32 @@ pub struct cntk_reader_minibatch_info {
     pub keys: *const u64,
     /// Number of keys, that is of sequences.
     pub key_count: usize,
+    /// 1 if it is a step of training: it has data, or workers in lockstep take part in it, some of them without data. Else 0: it
+    /// comes after the end of the epoch, or none of it is this worker's share. cntk_reader_minibatch_next gives none of these.
+    pub is_step: u32,
+    /// 0.
+    pub reserved: u32,
 }
+
+/// What a call of cntk_reader_minibatch_next has come to.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_outcome {
+    /// There is a minibatch.
+    CNTK_READER_OUTCOME_MINIBATCH = 0,
+    /// The epoch is over: there is no minibatch, and none in later calls.
+    CNTK_READER_OUTCOME_END_OF_EPOCH = 1,
+    /// The time is over, and there is no minibatch yet. A later call gives it.
+    CNTK_READER_OUTCOME_PENDING = 2,
+}
+
+/// CNTK_READER_NO_TIMEOUT.
+const NO_TIMEOUT: u64 = u64::MAX;
 
 // SAFETY: integers and a pointer, which may have all bits zero.
 unsafe impl Sized for cntk_reader_minibatch_info {
     const NAME: &'static str = "cntk_reader_minibatch_info";
+    const LEAST: usize = offset_of!(cntk_reader_minibatch_info, is_step);
 }
 
 impl cntk_reader_minibatch {
@@ -47,6 +71,8 @@ impl cntk_reader_minibatch {
             stream_count: self.content.streams.len(),
             keys: self.content.keys.as_ptr(),
             key_count: self.content.keys.len(),
+            is_step: self.content.is_step.into(),
+            reserved: 0,
         }
     }
 
@@ -65,12 +91,73 @@ impl cntk_reader_minibatch {
     }
 }
 
-/// Reads the next minibatch; the caller owns one reference to it, and releases it with cntk_reader_minibatch_release.
+/// Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. The caller owns
+/// one reference to it, and releases it with cntk_reader_minibatch_release. `outcome` says whether there is one; if not,
+/// `minibatch` becomes NULL.
+///
+/// The call waits no longer than `milliseconds`, or without a limit if that is CNTK_READER_NO_TIMEOUT. Nothing is lost by
+/// giving up: the data are read on a thread of the reader's meanwhile, and a later call gives the minibatch. It may wait longer
+/// after a call that failed or was cancelled, whose effects are undone first, and if the system has no thread left to start.
+///
+/// After an error in the data, the next call continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be
+/// read, it tries to deliver the same minibatch, unless the reason stays: a file that is missing does not come back by itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_next(
+    reader: *mut cntk_reader,
+    milliseconds: u64,
+    minibatch: Option<&mut MaybeUninit<*const cntk_reader_minibatch>>,
+    outcome: Option<&mut MaybeUninit<cntk_reader_outcome>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
+        // a second thread in a call is refused by its lock.
+        let reader = unsafe { input(reader, "reader") }?;
+        let (place, outcome) = (given(minibatch, "minibatch")?, given(outcome, "outcome")?);
+        let step = reader.with(|reader| match milliseconds {
+            NO_TIMEOUT => reader.next().map(Poll::Ready),
+            _ => reader.next_within(Duration::from_millis(milliseconds)),
+        })?;
+        let (step, is) = match step {
+            Poll::Ready(Some(step)) => (
+                cntk_reader_minibatch::hand_out(step, &reader.shared),
+                cntk_reader_outcome::CNTK_READER_OUTCOME_MINIBATCH,
+            ),
+            Poll::Ready(None) => (null(), cntk_reader_outcome::CNTK_READER_OUTCOME_END_OF_EPOCH),
+            Poll::Pending => (null(), cntk_reader_outcome::CNTK_READER_OUTCOME_PENDING),
+        };
+        place.write(step);
+        outcome.write(is);
+        Ok(())
+    })
+}
+
+/// Waits until the next minibatch, or an error in its place, can be had without waiting, but no longer than `milliseconds`, as
+/// cntk_reader_minibatch_next does. `is_ready` becomes 1 if it can, by cntk_reader_minibatch_read as by
+/// cntk_reader_minibatch_next (which waits again only where this worker has no share of a minibatch), else 0. Nothing is
+/// delivered, so a program that is interrupted while it waits has lost nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_wait(
+    reader: *mut cntk_reader,
+    milliseconds: u64,
+    is_ready: Option<&mut MaybeUninit<u32>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
+        // a second thread in a call is refused by its lock.
+        let (reader, is_ready) = (unsafe { input(reader, "reader") }?, given(is_ready, "is_ready")?);
+        is_ready.write(reader.with(|reader| reader.wait(Duration::from_millis(milliseconds)))?.into());
+        Ok(())
+    })
+}
+
+/// Reads the next minibatch, as CNTK's GetMinibatch does; the caller owns one reference to it, and releases it with
+/// cntk_reader_minibatch_release. cntk_reader_minibatch_next is easier to use.
 ///
 /// Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
-/// also get one without streams earlier, when none of the data is its share. After an error in the data, the next read
-/// continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the
-/// same minibatch, unless the reason stays: a file that is missing does not come back by itself.
+/// also get one without streams earlier, when none of the data is its share; `is_step` tells these from steps. Errors are those of
+/// cntk_reader_minibatch_next.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_read(
     reader: *mut cntk_reader,

@@ -140,8 +140,20 @@ impl Handles {
 
     fn read(&mut self, choices: &mut Choices<'_>) {
         let mut place = MaybeUninit::new(null());
-        // SAFETY: the reader is NULL or a handle.
-        check(choices, |error| unsafe { cntk_reader_minibatch_read(self.reader(), Some(&mut place), error) });
+        let reader = self.reader();
+        if choices.once_in(2) {
+            // SAFETY: the reader is NULL or a handle.
+            check(choices, |error| unsafe { cntk_reader_minibatch_read(reader, Some(&mut place), error) });
+        } else {
+            let milliseconds = *choices.pick(&[0, 1, u64::MAX]);
+            let mut outcome = MaybeUninit::uninit();
+            check(choices, |error| {
+                // SAFETY: as above.
+                unsafe {
+                    cntk_reader_minibatch_next(reader, milliseconds, Some(&mut place), Some(&mut outcome), error)
+                }
+            });
+        }
         // SAFETY: NULL, or the minibatch that was written.
         let minibatch: *const cntk_reader_minibatch = unsafe { place.assume_init() };
         if !minibatch.is_null() {
