@@ -1,7 +1,7 @@
 """Calls that Ctrl-C and other threads end: the library's canceller, and a thread of their own for calls that the main thread waits for.
 
 Signals reach the main thread only while it runs Python code. So a call that may last runs on another thread while the main thread
-waits, and Ctrl-C has the library end it.
+waits, and Ctrl-C has the library end it. Reads need neither: the library waits for them in pieces (``MinibatchSource._wait``).
 """
 
 from __future__ import annotations
@@ -113,14 +113,14 @@ class Call(Generic[Result]):
             # An exception that refers to this frame would keep itself alive.
             del error
 
-    def end(self, discard: Callable[[Result], None], is_patient: bool = True) -> bool:
-        """Ends the call, and waits for that. True if it came to a result all the same, which is discarded.
+    def end(self, discard: Callable[[Result], None], is_patient: bool = True) -> None:
+        """Ends the call, and waits for that. A result that it came to all the same is discarded.
 
         If ``is_patient`` is False it waits for a few seconds only: see :attr:`is_over`. In the child of a fork there is no such
         thread, and nothing to wait for.
         """
         if self._process != os.getpid():
-            return False
+            return
         if self._claim.acquire(blocking=False):
             self._ended.set()
         # The thread may be about to begin the call.
@@ -128,10 +128,8 @@ class Call(Generic[Result]):
         while not self._ended.wait(_ATTEMPTS) and (is_patient or attempts < _MOST_ATTEMPTS):
             self._canceller.cancel()
             attempts += 1
-        has_result = bool(self._results)
         while self._results:
             discard(self._results.pop())
-        return has_result
 
     @property
     def is_over(self) -> bool:

@@ -33,7 +33,6 @@ _get_memory = lib.checked("memory_get", quick=True)
 _suggest_chunk_size = lib.checked("chunk_size_suggest", quick=True)
 
 Self = TypeVar("Self", bound="OpenReader")
-Result = TypeVar("Result")
 
 
 def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
@@ -202,17 +201,12 @@ class OpenReader:
             call.start()
             call.result()
         except KeyboardInterrupt:
-            self._end_interrupted(call, lambda _: None)
+            interrupted.set()
+            call.end(lambda _: None, is_patient=not self._recipe.runs_python)
+            # If users' code in it does not come back, the source is closed, and its memory stays.
+            if not call.is_over and self.is_of_this_process:
+                self._finalizer.detach()
             raise
-
-    def _end_interrupted(self, call: Call[Result], discard: Callable[[Result], None]) -> bool:
-        """Ends a call after Ctrl-C: see :meth:`Call.end`. If users' code in it does not come back, the source is closed, and its memory
-        stays."""
-        interrupted.set()
-        has_result = call.end(discard, is_patient=not self._recipe.runs_python)
-        if not call.is_over and self.is_of_this_process:
-            self._finalizer.detach()
-        return has_result
 
     def cancel(self) -> bool:
         """Ends the call that another thread is in, such as :meth:`MinibatchSource.next_minibatch`: it raises a :class:`ReaderError` of

@@ -362,9 +362,7 @@ class MinibatchSource(OpenReader):
         if input_map is not None or device is not None:
             _no_device("device", device)
             return self._mapped(minibatch_size_in_samples, input_map or {}, num_data_partitions, partition_index)
-        handle = self._take(
-            self._read, minibatch_size_in_samples, num_data_partitions, partition_index
-        )
+        handle = self._take(self._read, minibatch_size_in_samples, num_data_partitions, partition_index)
         minibatch = Minibatch(handle, self.streams)
         if minibatch.end_of_epoch and not minibatch.is_step:
             self._finished = True
@@ -375,9 +373,7 @@ class MinibatchSource(OpenReader):
         handle = self._take(self._read_step, size, workers, rank)
         return None if handle is None else Minibatch(handle, self.streams)
 
-    def _take(
-        self, read: Callable[[], Handle], size: int | None, workers: int | None, rank: int | None
-    ) -> Handle:
+    def _take(self, read: Callable[[], Handle], size: int | None, workers: int | None, rank: int | None) -> Handle:
         """What ``read`` gives with these arguments of a call in force."""
         share = self._share(size, workers, rank)
         if self._in_force is None:

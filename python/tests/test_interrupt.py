@@ -97,6 +97,22 @@ class Interrupts(unittest.TestCase):
                     source.load_state_dict(state)
                     self.assertEqual(samples(source.epoch()), expected)
 
+    def test_a_read_goes_on_after_it(self):
+        """A source whose user's code still waits can be asked and saved. Each chunk is loaded once."""
+        user = Blocking()
+        with MinibatchSource(user, minibatch_size=30, randomize=False, max_sweeps=1) as source:
+            with user.interrupted(self):
+                try:
+                    source.next_minibatch()
+                except KeyboardInterrupt:
+                    self.assertEqual(source.progress.delivered, 0)
+                    state = source.state_dict()
+                    raise
+            self.assertEqual(samples(source), list(range(200)))
+            self.assertEqual(user.loads, 10)
+            source.load_state_dict(state)
+            self.assertEqual(samples(source), list(range(200)))
+
     def test_in_the_middle(self):
         user = Blocking()
         options = {"randomize": False, "minibatch_size": 30, "options": {"prefetch": False}}

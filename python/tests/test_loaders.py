@@ -145,6 +145,12 @@ class Lockstep(WithFiles):
             self.assertEqual(len(empty), 0)
             self.assertRaisesRegex(KeyError, "lockstep", lambda: empty["x"])
             self.assertFalse(empty.end_of_epoch)
+            self.assertTrue(empty.is_step)
+        with self.workers(1)[0] as source:
+            steps = [minibatch.is_step for minibatch in source.epoch()]
+            nothing = source.next_minibatch()
+            self.assertEqual((set(steps), bool(nothing), nothing.is_step), ({True}, False, False))
+            self.assertTrue(nothing.end_of_epoch)
 
     def test_where_there_is_none(self):
         with self.assertRaisesRegex(ReaderError, "pieces of sequences"):
