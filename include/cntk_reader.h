@@ -577,8 +577,9 @@ typedef struct cntk_reader_fetched cntk_reader_fetched;
 typedef struct cntk_reader_keys cntk_reader_keys;
 
 /**
- * One minibatch. It owns its data and counts its references: cntk_reader_minibatch_next and cntk_reader_minibatch_read give
- * one, cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away. With the last one its memory
+ * One minibatch. It owns its data and counts its references: cntk_reader_minibatch_next and
+ * cntk_reader_minibatch_read give one, cntk_reader_minibatch_retain adds one,
+ * cntk_reader_minibatch_release takes one away. With the last one its memory
  * becomes available for later minibatches. It may outlive its reader.
  *
  * Threads: immutable, may be shared; references are counted atomically.
@@ -1704,8 +1705,9 @@ typedef struct {
    */
   size_t key_count;
   /**
-   * 1 if it is a step of training: it has data, or workers in lockstep take part in it, some of them without data. Else 0: it
-   * comes after the end of the epoch, or none of it is this worker's share. cntk_reader_minibatch_next gives none of these.
+   * 1 if it is a step of training: it has data, or workers in lockstep take part in it, some of
+   * them without data. Else 0: it comes after the end of the epoch, or none of it is this
+   * worker's share. cntk_reader_minibatch_next gives none of these.
    */
   uint32_t is_step;
   /**
@@ -2404,16 +2406,20 @@ cntk_reader_status cntk_reader_configuration_get(const cntk_reader *reader,
                                                  cntk_reader_error **error);
 
 /**
- * Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. The caller owns
- * one reference to it, and releases it with cntk_reader_minibatch_release. `outcome` says whether there is one; if not,
- * `minibatch` becomes NULL.
+ * Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers
+ * take part in. The caller owns one reference to it, and releases it with
+ * cntk_reader_minibatch_release. `outcome` says whether there is one; if not, `minibatch` becomes
+ * NULL.
  *
- * The call waits no longer than `milliseconds`, or without a limit if that is CNTK_READER_NO_TIMEOUT. Nothing is lost by
- * giving up: the data are read on a thread of the reader's meanwhile, and a later call gives the minibatch. It may wait longer
- * after a call that failed or was cancelled, whose effects are undone first, and if the system has no thread left to start.
+ * The call waits no longer than `milliseconds`, or without a limit if that is
+ * CNTK_READER_NO_TIMEOUT. Nothing is lost by giving up: the data are read on a thread of the
+ * reader's meanwhile, and a later call gives the minibatch. It may wait longer after a call that
+ * failed or was cancelled, whose effects are undone first, and if the system has no thread left to
+ * start.
  *
- * After an error in the data, the next call continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be
- * read, it tries to deliver the same minibatch, unless the reason stays: a file that is missing does not come back by itself.
+ * After an error in the data, the next call continues with what follows. After
+ * CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the same minibatch,
+ * unless the reason stays: a file that is missing does not come back by itself.
  */
 cntk_reader_status cntk_reader_minibatch_next(cntk_reader *reader,
                                               uint64_t milliseconds,
@@ -2422,10 +2428,11 @@ cntk_reader_status cntk_reader_minibatch_next(cntk_reader *reader,
                                               cntk_reader_error **error);
 
 /**
- * Waits until the next minibatch, or an error in its place, can be had without waiting, but no longer than `milliseconds`, as
- * cntk_reader_minibatch_next does. `is_ready` becomes 1 if it can, by cntk_reader_minibatch_read as by
- * cntk_reader_minibatch_next (which waits again only where this worker has no share of a minibatch), else 0. Nothing is
- * delivered, so a program that is interrupted while it waits has lost nothing.
+ * Waits until the next minibatch, or an error in its place, can be had without waiting, but no
+ * longer than `milliseconds`, as cntk_reader_minibatch_next does. `is_ready` becomes 1 if it can,
+ * by cntk_reader_minibatch_read as by cntk_reader_minibatch_next (which waits again only where
+ * this worker has no share of a minibatch), else 0. Nothing is delivered, so a program that is
+ * interrupted while it waits has lost nothing.
  */
 cntk_reader_status cntk_reader_minibatch_wait(cntk_reader *reader,
                                               uint64_t milliseconds,
@@ -2433,12 +2440,12 @@ cntk_reader_status cntk_reader_minibatch_wait(cntk_reader *reader,
                                               cntk_reader_error **error);
 
 /**
- * Reads the next minibatch, as CNTK's GetMinibatch does; the caller owns one reference to it, and releases it with
- * cntk_reader_minibatch_release. cntk_reader_minibatch_next is easier to use.
+ * Reads the next minibatch, as CNTK's GetMinibatch does; the caller owns one reference to it, and
+ * releases it with cntk_reader_minibatch_release. cntk_reader_minibatch_next is easier to use.
  *
  * Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
- * also get one without streams earlier, when none of the data is its share; `is_step` tells these from steps. Errors are those of
- * cntk_reader_minibatch_next.
+ * also get one without streams earlier, when none of the data is its share; `is_step` tells these
+ * from steps. Errors are those of cntk_reader_minibatch_next.
  */
 cntk_reader_status cntk_reader_minibatch_read(cntk_reader *reader,
                                               const cntk_reader_minibatch **minibatch,

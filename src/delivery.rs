@@ -62,8 +62,9 @@ impl<T: Send + 'static> Inbox<T> {
         self.0.has_come.load(Ordering::Relaxed)
     }
 
-    /// Waits until [`Inbox::take_of_foreign`] would not wait, but no longer than to `deadline`. Returns whether it would not. In models, which
-    /// have no time, only other threads' next steps are waited for.
+    /// Waits until [`Inbox::take_of_foreign`] would not wait, but no longer than to `deadline`.
+    /// Returns whether it would not. In models, which have no time, only other threads' next steps
+    /// are waited for.
     pub(crate) fn comes_by(&self, deadline: Instant) -> Result<bool> {
         if spin(|| self.has_come()) {
             return Ok(true);

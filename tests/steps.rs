@@ -1,4 +1,5 @@
-//! Steps of an epoch: their flags, loops that do not borrow their reader, and waits that end before the data come.
+//! Steps of an epoch: their flags, loops that do not borrow their reader, and waits that end before
+//! the data come.
 
 mod common;
 
@@ -45,7 +46,8 @@ impl Gate {
     }
 }
 
-/// A user's deserializer of 60 numbers in six chunks: loading, or fetching each sequence, passes a gate.
+/// A user's deserializer of 60 numbers in six chunks: loading, or fetching each sequence, passes a
+/// gate.
 struct Slow {
     gate: Arc<Gate>,
     streams: [StreamInfo; 1],
@@ -122,7 +124,8 @@ fn a_wait_ends_in_time_and_loses_nothing() {
             let before = reader.checkpoint().expect("a checkpoint");
             let mut step = reader.next_within(Duration::ZERO).expect("no failure");
             if step.is_pending() {
-                // Waiting is over before the data come, as often as it is begun, and nothing has happened.
+                // Waiting is over before the data come, as often as it is begun, and nothing has
+                // happened.
                 let start = Instant::now();
                 assert!(!reader.wait(SHORT).expect("no failure"));
                 assert!(reader.next_within(SHORT).expect("no failure").is_pending());
@@ -246,7 +249,8 @@ fn a_loop_need_not_borrow_its_reader() {
     assert!(values(&minibatch).into_iter().eq(0..25));
 }
 
-/// What the two ways to read say of an end. A worker without a share gets minibatches without data, which are no steps.
+/// What the two ways to read say of an end. A worker without a share gets minibatches without data,
+/// which are no steps.
 #[test]
 fn an_end_is_not_mistaken_for_an_empty_share() {
     common::quiet();
@@ -301,8 +305,8 @@ fn polled(reader: &mut Engine, pending: &mut u32, mut meanwhile: impl FnMut(&mut
     }
 }
 
-/// Random data and settings: waits that end at once, with other calls while they are pending, deliver the minibatches with data
-/// that reading delivers.
+/// Random data and settings: waits that end at once, with other calls while they are pending,
+/// deliver the minibatches with data that reading delivers.
 #[test]
 fn polled_minibatches_are_those_of_an_undisturbed_run() {
     common::quiet();

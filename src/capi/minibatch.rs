@@ -34,8 +34,9 @@ pub struct cntk_reader_minibatch_info {
     pub keys: *const u64,
     /// Number of keys, that is of sequences.
     pub key_count: usize,
-    /// 1 if it is a step of training: it has data, or workers in lockstep take part in it, some of them without data. Else 0: it
-    /// comes after the end of the epoch, or none of it is this worker's share. cntk_reader_minibatch_next gives none of these.
+    /// 1 if it is a step of training: it has data, or workers in lockstep take part in it, some of
+    /// them without data. Else 0: it comes after the end of the epoch, or none of it is this
+    /// worker's share. cntk_reader_minibatch_next gives none of these.
     pub is_step: u32,
     /// 0.
     pub reserved: u32,
@@ -91,16 +92,20 @@ impl cntk_reader_minibatch {
     }
 }
 
-/// Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. The caller owns
-/// one reference to it, and releases it with cntk_reader_minibatch_release. `outcome` says whether there is one; if not,
-/// `minibatch` becomes NULL.
+/// Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers
+/// take part in. The caller owns one reference to it, and releases it with
+/// cntk_reader_minibatch_release. `outcome` says whether there is one; if not, `minibatch` becomes
+/// NULL.
 ///
-/// The call waits no longer than `milliseconds`, or without a limit if that is CNTK_READER_NO_TIMEOUT. Nothing is lost by
-/// giving up: the data are read on a thread of the reader's meanwhile, and a later call gives the minibatch. It may wait longer
-/// after a call that failed or was cancelled, whose effects are undone first, and if the system has no thread left to start.
+/// The call waits no longer than `milliseconds`, or without a limit if that is
+/// CNTK_READER_NO_TIMEOUT. Nothing is lost by giving up: the data are read on a thread of the
+/// reader's meanwhile, and a later call gives the minibatch. It may wait longer after a call that
+/// failed or was cancelled, whose effects are undone first, and if the system has no thread left to
+/// start.
 ///
-/// After an error in the data, the next call continues with what follows. After CNTK_READER_STATUS_IO, a file that could not be
-/// read, it tries to deliver the same minibatch, unless the reason stays: a file that is missing does not come back by itself.
+/// After an error in the data, the next call continues with what follows. After
+/// CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the same minibatch,
+/// unless the reason stays: a file that is missing does not come back by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_next(
     reader: *mut cntk_reader,
@@ -110,8 +115,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_next(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         let reader = unsafe { input(reader, "reader") }?;
         let (place, outcome) = (given(minibatch, "minibatch")?, given(outcome, "outcome")?);
         let step = reader.with(|reader| match milliseconds {
@@ -132,10 +137,11 @@ pub unsafe extern "C" fn cntk_reader_minibatch_next(
     })
 }
 
-/// Waits until the next minibatch, or an error in its place, can be had without waiting, but no longer than `milliseconds`, as
-/// cntk_reader_minibatch_next does. `is_ready` becomes 1 if it can, by cntk_reader_minibatch_read as by
-/// cntk_reader_minibatch_next (which waits again only where this worker has no share of a minibatch), else 0. Nothing is
-/// delivered, so a program that is interrupted while it waits has lost nothing.
+/// Waits until the next minibatch, or an error in its place, can be had without waiting, but no
+/// longer than `milliseconds`, as cntk_reader_minibatch_next does. `is_ready` becomes 1 if it can,
+/// by cntk_reader_minibatch_read as by cntk_reader_minibatch_next (which waits again only where
+/// this worker has no share of a minibatch), else 0. Nothing is delivered, so a program that is
+/// interrupted while it waits has lost nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_wait(
     reader: *mut cntk_reader,
@@ -144,20 +150,20 @@ pub unsafe extern "C" fn cntk_reader_minibatch_wait(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         let (reader, is_ready) = (unsafe { input(reader, "reader") }?, given(is_ready, "is_ready")?);
         is_ready.write(reader.with(|reader| reader.wait(Duration::from_millis(milliseconds)))?.into());
         Ok(())
     })
 }
 
-/// Reads the next minibatch, as CNTK's GetMinibatch does; the caller owns one reference to it, and releases it with
-/// cntk_reader_minibatch_release. cntk_reader_minibatch_next is easier to use.
+/// Reads the next minibatch, as CNTK's GetMinibatch does; the caller owns one reference to it, and
+/// releases it with cntk_reader_minibatch_release. cntk_reader_minibatch_next is easier to use.
 ///
 /// Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
-/// also get one without streams earlier, when none of the data is its share; `is_step` tells these from steps. Errors are those of
-/// cntk_reader_minibatch_next.
+/// also get one without streams earlier, when none of the data is its share; `is_step` tells these
+/// from steps. Errors are those of cntk_reader_minibatch_next.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_read(
     reader: *mut cntk_reader,

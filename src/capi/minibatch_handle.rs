@@ -10,8 +10,9 @@ use crate::stream::LateShapes;
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// One minibatch. It owns its data and counts its references: cntk_reader_minibatch_next and cntk_reader_minibatch_read give
-/// one, cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away. With the last one its memory
+/// One minibatch. It owns its data and counts its references: cntk_reader_minibatch_next and
+/// cntk_reader_minibatch_read give one, cntk_reader_minibatch_retain adds one,
+/// cntk_reader_minibatch_release takes one away. With the last one its memory
 /// becomes available for later minibatches. It may outlive its reader.
 ///
 /// Threads: immutable, may be shared; references are counted atomically.

@@ -28,11 +28,12 @@ pub struct EpochIter<'r> {
     cursor: EpochCursor,
 }
 
-/// A loop over an epoch, apart from the reader: what [`Reader::epoch_cursor`] and [`Reader::rest_cursor`] give. It is for
-/// objects that cannot borrow a reader because others hold it too, such as those of another language.
+/// A loop over an epoch, apart from the reader: what [`Reader::epoch_cursor`] and
+/// [`Reader::rest_cursor`] give. It is for objects that cannot borrow a reader because others hold
+/// it too, such as those of another language.
 ///
-/// It gives what [`EpochIter`] gives. A reader has one position, so it serves the cursor or iterator that it gave last; for
-/// another one that is an error of the kind [`ErrorKind::State`].
+/// It gives what [`EpochIter`] gives. A reader has one position, so it serves the cursor or
+/// iterator that it gave last; for another one that is an error of the kind [`ErrorKind::State`].
 ///
 /// ```no_run
 /// # let reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;

@@ -81,7 +81,8 @@ impl Minibatch {
         MinibatchStream { info, shape, packed, whole, corpus: &self.descriptions.corpus }
     }
 
-    /// Whether it has no data: [`Reader::read`](crate::Reader::read) gives such ones, iterators only in lockstep. Its streams
+    /// Whether it has no data: [`Reader::read`](crate::Reader::read) gives such ones, iterators
+    /// only in lockstep. Its streams
     /// are there, with no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -113,9 +114,9 @@ impl Minibatch {
         self.packed.end_of_sweep
     }
 
-    /// Whether it is a step of training: it has data, or workers in lockstep take part in it, some of them without data. Those
-    /// that are none are given by [`Reader::read`](crate::Reader::read) only: past the end of the epoch, and where this worker
-    /// has no share.
+    /// Whether it is a step of training: it has data, or workers in lockstep take part in it, some
+    /// of them without data. Those that are none are given by [`Reader::read`](crate::Reader::read)
+    /// only: past the end of the epoch, and where this worker has no share.
     #[must_use]
     pub fn is_step(&self) -> bool {
         self.packed.is_step

@@ -70,7 +70,8 @@ impl Reader {
         Ok(self.rest_cursor())
     }
 
-    /// What [`Reader::rest_of_epoch`] gives, for a loop that does not borrow the reader. It takes the place of earlier cursors.
+    /// What [`Reader::rest_of_epoch`] gives, for a loop that does not borrow the reader. It takes
+    /// the place of earlier cursors.
     pub fn rest_cursor(&mut self) -> EpochCursor {
         let cursor = EpochCursor::new();
         self.cursor = cursor.number();
@@ -86,17 +87,17 @@ impl Reader {
         }
     }
 
-    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. `None` at the end
-    /// of the epoch, again and again.
+    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take
+    /// part in. `None` at the end of the epoch, again and again.
     #[expect(clippy::should_implement_trait, reason = "an error does not end the steps of a reader")]
     pub fn next(&mut self) -> Result<Option<Minibatch>> {
         let step = self.engine.next()?;
         Ok(step.map(|minibatch| Minibatch::new(minibatch, &self.descriptions)))
     }
 
-    /// [`Reader::next`], which waits no longer than `patience`. If the result is pending, nothing is lost: a later call
-    /// delivers what this one has waited for. Meanwhile a thread of the reader's goes on reading, and the caller can do
-    /// something else, such as looking for signals.
+    /// [`Reader::next`], which waits no longer than `patience`. If the result is pending, nothing
+    /// is lost: a later call delivers what this one has waited for. Meanwhile a thread of the
+    /// reader's goes on reading, and the caller can do something else, such as looking for signals.
     ///
     /// ```no_run
     /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
@@ -115,23 +116,24 @@ impl Reader {
     /// # Ok::<(), cntk_reader::Error>(())
     /// ```
     ///
-    /// It may wait longer after a call that failed or was cancelled, whose effects are undone first, and if the system has no
-    /// thread left to start.
+    /// It may wait longer after a call that failed or was cancelled, whose effects are undone
+    /// first, and if the system has no thread left to start.
     pub fn next_within(&mut self, patience: Duration) -> Result<Poll<Option<Minibatch>>> {
         let step = self.engine.next_within(patience)?;
         Ok(step.map(|step| step.map(|minibatch| Minibatch::new(minibatch, &self.descriptions))))
     }
 
-    /// Waits until the next minibatch, or an error in its place, can be had without waiting, but no longer than `patience`.
-    /// Returns whether it can, by [`Reader::read`] as by [`Reader::next`]; the latter waits again only where this worker has
-    /// no share of a minibatch. See also [`Reader::next_within`].
+    /// Waits until the next minibatch, or an error in its place, can be had without waiting, but no
+    /// longer than `patience`. Returns whether it can, by [`Reader::read`] as by [`Reader::next`];
+    /// the latter waits again only where this worker has no share of a minibatch. See also
+    /// [`Reader::next_within`].
     pub fn wait(&mut self, patience: Duration) -> Result<bool> {
         self.engine.wait(patience)
     }
 
-    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may be without data, and past the end of the epoch it always
-    /// is: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] say what it is. [`Reader::epoch`] and [`Reader::next`] are
-    /// easier to use.
+    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may be without data, and past the
+    /// end of the epoch it always is: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] say
+    /// what it is. [`Reader::epoch`] and [`Reader::next`] are easier to use.
     pub fn read(&mut self) -> Result<Minibatch> {
         let minibatch = self.engine.read()?;
         Ok(Minibatch::new(minibatch, &self.descriptions))

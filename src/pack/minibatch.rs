@@ -30,8 +30,8 @@ pub struct Minibatch {
     pub end_of_sweep: bool,
     /// The minibatch is the last of the epoch or, without streams, comes after the last.
     pub end_of_epoch: bool,
-    /// The minibatch is a step of training: it has data, or all workers in lockstep take part in it. Set by the reader when it
-    /// delivers the minibatch.
+    /// The minibatch is a step of training: it has data, or all workers in lockstep take part in
+    /// it. Set by the reader when it delivers the minibatch.
     pub is_step: bool,
     /// One entry per stream, or none if there is no data.
     pub streams: Vec<StreamMinibatch>,

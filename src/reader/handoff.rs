@@ -86,7 +86,8 @@ impl<T: Send + 'static> HandoffThread<T> {
         self.results.has_come()
     }
 
-    /// Whether [`HandoffThread::is_done`] becomes true before `deadline`. Waits for that; a call that is cancelled does not.
+    /// Whether [`HandoffThread::is_done`] becomes true before `deadline`. Waits for that; a call
+    /// that is cancelled does not.
     pub(super) fn is_done_by(&self, deadline: Instant) -> Result<bool> {
         self.results.comes_by(deadline)
     }

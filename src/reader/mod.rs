@@ -300,8 +300,9 @@ impl Reader {
         }
     }
 
-    /// Gets the next batch, and has the one after that read ahead if that is worth it. With a `deadline` the thread reads it, and the result
-    /// is false if it has not come by then: the thread keeps it for the next call.
+    /// Gets the next batch, and has the one after that read ahead if that is worth it. With a
+    /// `deadline` the thread reads it, and the result is false if it has not come by then: the
+    /// thread keeps it for the next call.
     fn refill(&mut self, deadline: Option<Instant>) -> Result<bool> {
         // At the first read the caller is assumed to do something between reads.
         let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
@@ -393,7 +394,8 @@ impl Reader {
         self.inspection.progress(&epoch, self.start, &self.delivered)
     }
 
-    /// Whether the workers read in lockstep: then a minibatch without data is a step like others, up to the end of the epoch.
+    /// Whether the workers read in lockstep: then a minibatch without data is a step like others,
+    /// up to the end of the epoch.
     pub fn is_in_lockstep(&self) -> bool {
         self.lockstep
     }

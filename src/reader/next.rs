@@ -1,5 +1,6 @@
-//! Delivers minibatches: one after the other as CNTK does, or step by step to the end of the epoch. Everything that a
-//! binding has to know about a minibatch (data or not, last or not) is decided here.
+//! Delivers minibatches: one after the other as CNTK does, or step by step to the end of the epoch.
+//! Everything that a binding has to know about a minibatch (data or not, last or not) is decided
+//! here.
 
 use super::barren::{self, BarrenSweep};
 use super::prefetch_batch::Assembled;
@@ -21,29 +22,32 @@ pub(super) enum Stage {
 }
 
 impl Reader {
-    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may have no data, and past the end of the epoch it never
-    /// has: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] tell these apart. [`Reader::next`] leaves out the
-    /// minibatches that are no step.
+    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may have no data, and past the end
+    /// of the epoch it never has: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] tell these
+    /// apart. [`Reader::next`] leaves out the minibatches that are no step.
     ///
     /// After an error in the data the reader goes on after the sequences that could not be
     /// delivered, as CNTK 2.7 does. An error of the kind [`ErrorKind::Io`](crate::ErrorKind::Io) or
-    /// [`ErrorKind::Memory`](crate::ErrorKind::Memory) may pass: the next read tries to deliver the same minibatch. A file
-    /// that is missing, or that this process may not read, stays so, and the reader goes on as after an error in the data.
+    /// [`ErrorKind::Memory`](crate::ErrorKind::Memory) may pass: the next read tries to deliver the
+    /// same minibatch. A file that is missing, or that this process may not read, stays so, and the
+    /// reader goes on as after an error in the data.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.prepare(None)?;
         self.deliver()
     }
 
-    /// Waits until [`Reader::read`] does not have to wait, but no longer than `patience`. Returns whether a minibatch, or an
-    /// error in its place, is ready. It stays so until it is read, and reading goes on on a thread of the reader's
-    /// while the caller does something else. Only if that thread cannot be started, and after a call that failed or was
-    /// cancelled, whose effects are undone first, may this take longer.
+    /// Waits until [`Reader::read`] does not have to wait, but no longer than `patience`. Returns
+    /// whether a minibatch, or an error in its place, is ready. It stays so until it is read, and
+    /// reading goes on on a thread of the reader's while the caller does something else. Only if
+    /// that thread cannot be started, and after a call that failed or was cancelled, whose effects
+    /// are undone first, may this take longer.
     pub fn wait(&mut self, patience: Duration) -> Result<bool> {
         self.prepare(Some(deadline(patience)))
     }
 
-    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part in. `None` at the end
-    /// of the epoch, again and again. Errors are those of [`Reader::read`]; the next call goes on after them.
+    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take
+    /// part in. `None` at the end of the epoch, again and again. Errors are those of
+    /// [`Reader::read`]; the next call goes on after them.
     #[expect(clippy::should_implement_trait, reason = "an error does not end the steps of a reader")]
     pub fn next(&mut self) -> Result<Option<Minibatch>> {
         match self.step(None)? {
@@ -52,8 +56,8 @@ impl Reader {
         }
     }
 
-    /// [`Reader::next`], which waits no longer than `patience`. If it is pending, nothing is lost: a later call delivers what
-    /// this one has waited for. As to exceptions, see [`Reader::wait`].
+    /// [`Reader::next`], which waits no longer than `patience`. If it is pending, nothing is lost:
+    /// a later call delivers what this one has waited for. As to exceptions, see [`Reader::wait`].
     pub fn next_within(&mut self, patience: Duration) -> Result<Poll<Option<Minibatch>>> {
         self.step(Some(deadline(patience)))
     }
@@ -73,7 +77,8 @@ impl Reader {
         Ok(Poll::Ready(None))
     }
 
-    /// Waits until a minibatch, or an error in its place, is ready. False if none is at the deadline.
+    /// Waits until a minibatch, or an error in its place, is ready. False if none is at the
+    /// deadline.
     fn prepare(&mut self, deadline: Option<Instant>) -> Result<bool> {
         self.epoch()?;
         if self.unsettled == Unsettled::Beyond {

@@ -203,8 +203,8 @@ fn readers_whose_calls_are_cancelled() {
     }
 }
 
-/// Waits that end before the data come, whatever the reader's thread is at, with other calls in between; and a reader that is
-/// dropped while its thread reads. The same data are delivered.
+/// Waits that end before the data come, whatever the reader's thread is at, with other calls in
+/// between; and a reader that is dropped while its thread reads. The same data are delivered.
 #[test]
 fn readers_that_are_polled() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -150,7 +150,13 @@ impl Handles {
             check(choices, |error| {
                 // SAFETY: as above.
                 unsafe {
-                    cntk_reader_minibatch_next(reader, milliseconds, Some(&mut place), Some(&mut outcome), error)
+                    cntk_reader_minibatch_next(
+                        reader,
+                        milliseconds,
+                        Some(&mut place),
+                        Some(&mut outcome),
+                        error,
+                    )
                 }
             });
         }
