@@ -22,10 +22,11 @@
 //!
 //! A host whose code must not be called any more before the process itself ends, as Python's, calls [`close`] by itself.
 //!
-//! What is inside is counted by atomics. The only lock is held across forks, so that a child never inherits it locked.
+//! What is inside is counted by atomics. The only lock is held across forks (see [`crate::fork`]), so that a child never
+//! inherits it locked.
 
 use crate::Error;
-use crate::fork::Process;
+use crate::fork::{self, Hooks, Position, Process};
 use crate::lock::{AcrossFork, Mutex};
 use crate::sync;
 use std::cell::Cell;
@@ -58,6 +59,23 @@ static ACROSS_FORK: AcrossFork<Groups> = AcrossFork::new(&THREADS);
 
 type Groups = Vec<(Process, Weak<dyn ForeignThreads>)>;
 
+/// No other thread holds the lock while the process forks, and of all threads only the one that forks is in the child.
+const HOOKS: Hooks = Hooks {
+    before: || ACROSS_FORK.lock(),
+    in_parent: unlock_after_fork,
+    in_child: || {
+        INSIDE.store(DEPTH.get(), Ordering::SeqCst);
+        PARKED.store(0, Ordering::SeqCst);
+        unlock_after_fork();
+    },
+};
+
+fn unlock_after_fork() {
+    // SAFETY: `fork` runs this once after each call of `before`, which called `lock`, in the thread that forked. In the child that
+    // is the only thread.
+    unsafe { ACROSS_FORK.unlock() };
+}
+
 thread_local! {
     /// How often this thread is inside.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
@@ -81,6 +99,8 @@ pub(crate) struct Inside {
 
 /// Enters; `None` once the process ends.
 pub(crate) fn enter() -> Option<Inside> {
+    // Before this thread is counted: a child must not count it.
+    fork::register(Position::Exit, HOOKS);
     change(1);
     let inside = Inside { _here: std::marker::PhantomData };
     // Counted before looking: either the handler sees this thread, or this thread sees that it is closed.
@@ -131,6 +151,7 @@ pub(crate) fn register() {
 /// Has these threads end when the process does.
 pub(crate) fn end_with_process(threads: Weak<dyn ForeignThreads>) {
     let process = Process::current();
+    fork::register(Position::Exit, HOOKS);
     let mut all = THREADS.lock();
     all.retain(|(_, known)| known.strong_count() > 0);
     all.push((process, threads));
@@ -210,6 +231,7 @@ pub(crate) fn foreign<R: Copy>(call: impl FnOnce() -> R) -> R {
 
 /// Ends this thread's part in all, without unwinding it: it sleeps until the process ends, and is not waited for.
 pub(crate) fn park() -> ! {
+    fork::register(Position::Exit, HOOKS);
     change(-(DEPTH.get() as isize));
     PARKED.fetch_add(1, Ordering::SeqCst);
     loop {
@@ -309,23 +331,6 @@ pub(crate) fn join(thread: sync::thread::JoinHandle<()>) {
     }
     // Loading threads catch all panics.
     let _ = thread.join();
-}
-
-/// For [`crate::fork`]: takes the lock, so that no other thread holds it while the process forks.
-pub(crate) fn lock_for_fork() {
-    ACROSS_FORK.lock();
-}
-
-/// For [`crate::fork`]: the counterpart of [`lock_for_fork`].
-pub(crate) fn unlock_after_fork() {
-    // SAFETY: the C library runs this once after each call of `lock_for_fork`, in the thread that forked.
-    unsafe { ACROSS_FORK.unlock() };
-}
-
-/// For [`crate::fork`]: of all threads only this one is in the child.
-pub(crate) fn after_fork_in_child() {
-    INSIDE.store(DEPTH.get(), Ordering::SeqCst);
-    PARKED.store(0, Ordering::SeqCst);
 }
 
 #[cfg(test)]

@@ -128,6 +128,7 @@ pub mod error;
 mod exit;
 #[doc(hidden)]
 pub mod file;
+mod fingerprint;
 #[doc(hidden)]
 pub mod fork;
 mod forms;

@@ -2,7 +2,7 @@
 
 use crate::cancel::{self, Current};
 use crate::error::ExceptionClass;
-use crate::fork::Process;
+use crate::fork::{self, Hooks, Position, Process};
 use crate::lock::{AcrossFork, Mutex};
 use crate::log::{Level, Logger};
 use crate::sync::{self, ThreadPool};
@@ -31,6 +31,16 @@ pub const MOST_THREADS: usize = crate::limits::MOST_THREADS;
 static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
 static ACROSS_FORK: AcrossFork<Option<Pool>> = AcrossFork::new(&SHARED);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// No other thread holds the lock of the shared pool while the process forks.
+const HOOKS: Hooks =
+    Hooks { before: || ACROSS_FORK.lock(), in_parent: unlock_after_fork, in_child: unlock_after_fork };
+
+fn unlock_after_fork() {
+    // SAFETY: `fork` runs this once after each call of `before`, which called `lock`, in the thread that forked. In the child that
+    // is the only thread.
+    unsafe { ACROSS_FORK.unlock() };
+}
 
 /// Sets the number of loading threads for readers that are created from now on; 0 restores the default
 /// ([`THREADS_VARIABLE`], else the CPUs this process may use). Of a number above 1024, 1024 are started, with a warning.
@@ -116,6 +126,7 @@ impl Pool {
     pub fn shared() -> Result<Pool> {
         let process = Process::current();
         let wanted = threads();
+        fork::register(Position::Pool, HOOKS);
         let mut shared = SHARED.lock();
         // A forked child has inherited the pool's memory but not its threads, so it starts a pool of its own.
         if let Some(pool) = shared.as_ref().filter(|pool| pool.process == process && pool.threads() == wanted)
@@ -170,18 +181,6 @@ impl Drop for Pool {
             std::mem::forget(self.threads.clone());
         }
     }
-}
-
-/// For [`crate::fork`]: takes the pool's lock, so that no other thread holds it while the process forks.
-pub(crate) fn lock_for_fork() {
-    ACROSS_FORK.lock();
-}
-
-/// For [`crate::fork`]: the counterpart of [`lock_for_fork`].
-pub(crate) fn unlock_after_fork() {
-    // SAFETY: the C library runs this handler once after each `fork::before`, which called `lock_for_fork`, in the thread that
-    // forked. In the child that is the only thread.
-    unsafe { ACROSS_FORK.unlock() };
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::data::{Batch, Data};
 use crate::Result;
-use crate::deserialize::fingerprint::{SEED, mix};
+use crate::fingerprint::{SEED, mix};
 use crate::stream::StreamInfo;
 use std::fmt;
 

@@ -6,9 +6,9 @@
 //! [`PARTS`] spread evenly are looked at, the first and the last one included. So the cost has a
 //! bound whatever the data are. Paths and times do not count: a copy is the same data.
 
-use super::fingerprint::{SEED, mix};
 use crate::file::DataFile;
 use crate::file::xxh64::Xxh64;
+use crate::fingerprint::{SEED, mix};
 use crate::memory::room;
 use crate::{ErrorKind, Result};
 use std::ops::Range;

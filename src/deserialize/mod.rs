@@ -15,7 +15,6 @@ pub mod custom;
 pub mod fetch;
 pub mod fetched;
 pub(crate) mod files;
-pub(crate) mod fingerprint;
 pub mod format;
 pub mod frames;
 mod handle;

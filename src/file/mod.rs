@@ -11,6 +11,7 @@ pub mod address;
 mod cache_folder;
 mod confinement;
 pub(crate) mod descriptor;
+mod failure;
 #[cfg(test)]
 pub mod faults;
 mod first_states;

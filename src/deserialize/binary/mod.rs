@@ -24,7 +24,6 @@ pub(crate) mod tests;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::Sampler;
-use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -32,6 +31,7 @@ use crate::deserialize::{
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
+use crate::fingerprint::{SEED, mix};
 use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;

@@ -19,13 +19,13 @@ pub(super) use modes::too_few_frames;
 pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
 
 use crate::deserialize::content::Sampler;
-use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
     ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading, SourceFacts,
     SourceMemory, by_blocks,
 };
 use crate::error::{ExceptionClass, Location};
+use crate::fingerprint::{SEED, mix};
 use crate::names::Distinct;
 use crate::pack::Packing;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};

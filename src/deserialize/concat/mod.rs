@@ -14,7 +14,6 @@ mod tests;
 pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 
 use super::check::ChunkCheck;
-use super::fingerprint::{SEED, mix};
 use super::loading::{Load, Starter};
 use super::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceFacts,
@@ -24,6 +23,7 @@ use crate::cancel::carried;
 use crate::corpus::Corpus;
 use crate::deserialize::content::{FILES, Sampler};
 use crate::error::Location;
+use crate::fingerprint::{SEED, mix};
 use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};

@@ -11,7 +11,6 @@ mod tests;
 use super::bundle::{Bundle, too_few_frames};
 use super::content::Sampler;
 use super::fetch::Parts;
-use super::fingerprint::mix;
 use super::loading::{Load, Starter};
 use super::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
@@ -19,6 +18,7 @@ use super::{
 };
 use crate::corpus::Corpus;
 use crate::error::Location;
+use crate::fingerprint::mix;
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};

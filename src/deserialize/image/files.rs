@@ -12,7 +12,6 @@ use crate::corpus::Corpus;
 use crate::deserialize::check::Finding;
 use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::fetch::Parts;
-use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -21,6 +20,7 @@ use crate::deserialize::{
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{self, Confinement, FirstStates, is_lasting};
+use crate::fingerprint::{SEED, mix};
 use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;

@@ -13,7 +13,6 @@ mod tests;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::content::{FILES, Sampler};
-use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::htk::LatticeOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -21,6 +20,7 @@ use crate::deserialize::{
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{DataFile, FileState};
+use crate::fingerprint::{SEED, mix};
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind};

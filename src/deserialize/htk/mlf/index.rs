@@ -2,8 +2,8 @@
 //!
 //! An utterance takes 16 bytes if the file has the order that its keys are numbered in, else 24 to 28.
 
-use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{ChunkInfo, Lengths};
+use crate::fingerprint::{SEED, mix};
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};

@@ -16,7 +16,6 @@ use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::content::Sampler;
 use crate::deserialize::fetch::Parts;
-use crate::deserialize::fingerprint::mix;
 use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::text::index::{Index, IndexOptions};
@@ -26,6 +25,7 @@ use crate::deserialize::{
 };
 use crate::error::Location;
 use crate::file::DataFile;
+use crate::fingerprint::mix;
 use crate::image::Region;
 use crate::log::Level;
 use crate::memory::room;

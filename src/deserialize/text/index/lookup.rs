@@ -3,9 +3,9 @@
 use super::SequenceSpan;
 use super::keys::Keys;
 use super::table::Table;
-use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::sort::sort_like_std;
 use crate::file::DataFile;
+use crate::fingerprint::{SEED, mix};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
