@@ -85,33 +85,3 @@ fn lines_count_from_1() {
     let file = DataFile::open(&path).expect("a file");
     assert_eq!([0, 1, 2, 4, 5, 99].map(|offset| file.line_at(offset)), [1, 1, 2, 3, 4, 4].map(Some));
 }
-
-/// Among these places in memory are some that the system would copy to slowly ([`local::read_at`]).
-#[test]
-fn bytes_are_the_same_wherever_they_are_read_to() {
-    let content: Vec<u8> = (0..600_000u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-    let (_file, path) = file_of(&content);
-    let file = DataFile::open(&path).expect("a file");
-    let mut memory = vec![0; content.len() + 3 * 4096];
-    let page = memory.as_ptr().align_offset(4096);
-    for ahead in (0..70).chain(4090..4096) {
-        for (from, size) in [
-            (0, 4096),
-            (1, 4095),
-            (4095, 5000),
-            (100_000, 262_176),
-            (40, content.len() - 40),
-            (599_000, 9000),
-        ] {
-            let start = page + (from + ahead) % 4096;
-            let expected = &content[from..content.len().min(from + size)];
-            memory.fill(7);
-            let count = file.read_at(from as u64, &mut memory[start..start + size]).expect("it reads");
-            assert!(memory[start..start + count] == *expected, "{ahead} {from} {size}");
-            assert!(
-                memory[..start].iter().chain(&memory[start + size..]).all(|&byte| byte == 7),
-                "{ahead} {from} {size}"
-            );
-        }
-    }
-}

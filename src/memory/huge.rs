@@ -22,12 +22,6 @@
 //! reader is destroyed in 1.5 ms instead of 3.6.
 //!
 //! (The last row was measured with a rule that gave up after four slow pages of 2.3 ms each.)
-//!
-//! Where a virtual machine reports its free memory, the host takes it back, and one or two pages of each process are slow: 5 ms, in
-//! which the other threads wait for the lock of the process's memory. There, several threads ask for no huge pages from the start: first
-//! sweeps over 100 MB by two CPUs take 0.67 to 1.08 of the time, 1.34 of one shape whose huge pages were all at hand (fifteen shapes,
-//! medians of five alternating runs, each after another process has taken and freed 70 MB); later sweeps take as long as before. A single
-//! thread gains and loses about as much by them.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -58,32 +52,9 @@ pub(crate) fn ask(memory: &mut [MaybeUninit<u8>]) -> bool {
     if !fits || BALANCE.load(Ordering::Relaxed) < -LOSS {
         return false;
     }
-    if crate::sync::current_threads() > 1 && host_takes_memory() {
-        return false;
-    }
     // SAFETY: `HUGE_PAGE` bytes from `start` on are exactly `memory`, by the check of its length above, which is borrowed and thus
     // mapped. The advice does not change its content, whether it succeeds or fails.
     unsafe { libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0 }
-}
-
-/// Whether this is a virtual machine that reports its free memory to the host, which takes it back: it has a memory balloon with that
-/// feature. The numbers are those of the standard "Virtual I/O Device".
-#[cfg(target_os = "linux")]
-fn host_takes_memory() -> bool {
-    use std::{fs, path::PathBuf, sync::OnceLock};
-
-    const BALLOON: &str = "0x0005";
-    const PAGE_REPORTING: usize = 5;
-    static TAKES_MEMORY: OnceLock<bool> = OnceLock::new();
-    let reports = |device: PathBuf| {
-        let read = |name| fs::read_to_string(device.join(name)).unwrap_or_default();
-        // The text of the features has a digit for each, 1 if it is in use.
-        read("device").trim() == BALLOON && read("features").as_bytes().get(PAGE_REPORTING) == Some(&b'1')
-    };
-    *TAKES_MEMORY.get_or_init(|| {
-        let devices = fs::read_dir("/sys/bus/virtio/devices").into_iter().flatten();
-        devices.flatten().any(|device| reports(device.path()))
-    })
 }
 
 /// Asks for nothing.
