@@ -4,6 +4,7 @@
 //! does not say stands apart: the detail (what was found, what was expected, what to do) and the location (file, line,
 //! offset, stream, sequence). `Display` shows all of it.
 
+use crate::option::FrontEnd;
 use crate::shown::{quoted, visible};
 use std::any::Any;
 use std::borrow::Cow;
@@ -87,13 +88,38 @@ impl fmt::Debug for Error {
 struct Inner {
     kind: ErrorKind,
     class: ExceptionClass,
-    message: String,
-    detail: String,
+    message: Text,
+    detail: Text,
+    /// Whose words the texts are in.
+    front_end: FrontEnd,
     location: Location,
     cause: Option<Cause>,
     /// The operating system's reason does not go away by itself: a file that is missing, for
     /// instance.
     is_lasting: bool,
+}
+
+/// A text that may name options.
+#[derive(Debug, Clone, Default)]
+struct Text {
+    /// With the ids of options, see [`FrontEnd::say`].
+    template: String,
+    /// In the words of a front end, where that is another text.
+    said: Option<String>,
+}
+
+impl Text {
+    fn new(template: String, front_end: FrontEnd) -> Text {
+        let said = match front_end.say(&template) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(said) => Some(said),
+        };
+        Text { template, said }
+    }
+
+    fn as_str(&self) -> &str {
+        self.said.as_ref().unwrap_or(&self.template)
+    }
 }
 
 /// What failed in the user's code, for the user to see again: the error carries it without looking at it.
@@ -112,8 +138,9 @@ impl Error {
         Error(Box::new(Inner {
             kind,
             class,
-            message: shown(message.into()),
-            detail: String::new(),
+            message: Text::new(shown(message.into()), FrontEnd::default()),
+            detail: Text::default(),
+            front_end: FrontEnd::default(),
             location: Location::default(),
             cause: None,
             is_lasting: false,
@@ -170,20 +197,38 @@ impl Error {
 
     /// Removes the full stop at the end of the message, where CNTK's text has none.
     #[must_use]
-    pub(crate) fn without_full_stop(mut self) -> Self {
-        self.0.message.truncate(self.0.message.trim_end_matches('.').len());
-        self
+    pub(crate) fn without_full_stop(self) -> Self {
+        self.with_message(|message| message.truncate(message.trim_end_matches('.').len()))
     }
 
     /// Adds what CNTK's text does not say, as whole sentences: what was found, what was expected, what to do. Earlier ones
     /// stay in front.
     #[must_use]
     pub fn with_detail(mut self, detail: impl AsRef<str>) -> Self {
-        let (own, detail) = (&mut self.0.detail, visible(detail.as_ref()));
+        let (mut own, detail) = (std::mem::take(&mut self.0.detail).template, visible(detail.as_ref()));
         if !own.is_empty() && !detail.is_empty() {
             own.push(' ');
         }
         own.push_str(&detail);
+        self.0.detail = Text::new(own, self.0.front_end);
+        self
+    }
+
+    /// The error with its message changed.
+    fn with_message(mut self, change: impl FnOnce(&mut String)) -> Self {
+        let mut message = std::mem::take(&mut self.0.message).template;
+        change(&mut message);
+        self.0.message = Text::new(message, self.0.front_end);
+        self
+    }
+
+    /// The error in the words of the front end that the reader was opened with.
+    #[must_use]
+    pub(crate) fn in_words_of(mut self, front_end: FrontEnd) -> Self {
+        self.0.front_end = front_end;
+        for text in [&mut self.0.message, &mut self.0.detail] {
+            *text = Text::new(std::mem::take(&mut text.template), front_end);
+        }
         self
     }
 
@@ -236,16 +281,15 @@ impl Error {
     /// Replaces the message; the former one becomes the first sentence of the detail.
     #[must_use]
     pub fn reworded(mut self, message: String) -> Self {
-        let former = std::mem::replace(&mut self.0.message, shown(message));
+        let former = std::mem::replace(&mut self.0.message, Text::new(shown(message), self.0.front_end));
         let detail = std::mem::replace(&mut self.0.detail, former);
-        self.with_detail(detail)
+        self.with_detail(detail.template)
     }
 
     /// Puts a text before the message.
     #[must_use]
-    pub fn before(mut self, text: &str) -> Self {
-        self.0.message.insert_str(0, &visible(text));
-        self
+    pub fn before(self, text: &str) -> Self {
+        self.with_message(|message| message.insert_str(0, &visible(text)))
     }
 
     /// Adds the parts of a place that are not known yet. A line without the file and offset that it belongs to is no place, so
@@ -297,12 +341,17 @@ impl Error {
 
     /// The message alone: CNTK's own text where CNTK has one.
     pub fn message(&self) -> &str {
-        &self.0.message
+        self.0.message.as_str()
     }
 
     /// What was found, what was expected and what to do, where the message does not say it; else empty.
     pub fn detail(&self) -> &str {
-        &self.0.detail
+        self.0.detail.as_str()
+    }
+
+    /// Message and detail with the ids of options, for another message in whoever's words.
+    pub(crate) fn templates(&self) -> (&str, &str) {
+        (&self.0.message.template, &self.0.detail.template)
     }
 
     /// Where it went wrong.
@@ -321,11 +370,12 @@ fn shown(message: String) -> String {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)?;
-        if !self.0.detail.is_empty() {
+        let (message, detail) = (self.message(), self.detail());
+        f.write_str(message)?;
+        if !detail.is_empty() {
             // Some of CNTK's messages have no full stop.
-            let stop = if self.0.message.trim_end().ends_with(['.', '!', '?', ':']) { "" } else { "." };
-            write!(f, "{stop} {}", self.0.detail)?;
+            let stop = if message.trim_end().ends_with(['.', '!', '?', ':']) { "" } else { "." };
+            write!(f, "{stop} {detail}")?;
         }
         let Location { file, offset, line, column, excerpt, stream, key } = &self.0.location;
         let mut separator = " (";
@@ -393,6 +443,17 @@ mod tests {
         // A place that is known stays.
         let error = error.in_file("data");
         assert_eq!(error.clone().in_configuration(None, 1, 1, String::new()).location(), error.location());
+    }
+
+    #[test]
+    fn names_options_in_the_words_of_the_front_end() {
+        let error = Error::data("Too many.").with_detail("Set ‹max_errors = 3›.").with_detail("Or ‹dim›.");
+        assert_eq!(error.to_string(), "Too many. Set 'maxErrors = 3'. Or 'dim'.");
+        let error = error.in_words_of(FrontEnd::Python).with_detail("And ‹frame_mode›.");
+        assert_eq!(error.detail(), "Set 'max_errors=3'. Or 'shape'. And 'frame_mode'.");
+        let error = error.reworded("No ‹window›.".to_owned()).before("A. ").in_words_of(FrontEnd::Rust);
+        assert_eq!(error.message(), "A. No 'randomization_window_in_chunks'.");
+        assert_eq!(error.detail(), "Too many. Set 'max_errors(3)'. Or 'dim'. And 'frame_mode'.");
     }
 
     #[test]

@@ -155,6 +155,7 @@ mod lock;
 pub mod log;
 mod memory;
 mod names;
+mod option;
 pub mod order;
 #[doc(hidden)]
 pub mod pack;
@@ -192,6 +193,7 @@ pub use front::{
     Builder, CanonicalColumns, EpochCursor, EpochIter, Minibatch, MinibatchStream, Packed, Padded, Reader,
 };
 pub use log::{Level as LogLevel, set_sink as set_log_sink};
+pub use option::FrontEnd;
 pub use pack::SparseColumns;
 pub use pack::layout::{Extent, GAP, Layout, Record, Run};
 pub use pool::{set_threads, threads};

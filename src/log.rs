@@ -1,6 +1,7 @@
 //! Log lines. They go to a callback that the host sets, otherwise to standard error.
 
 use crate::lock::RwLock;
+use crate::option::FrontEnd;
 use crate::shown::visible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,13 +29,20 @@ pub fn set_sink(sink: Option<Arc<Sink>>) {
 }
 
 /// Writes the log lines of one reader or deserializer, up to its trace level.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Logger {
     /// Lines above this level are dropped.
     pub trace_level: u32,
+    /// Whose words lines use for options.
+    pub front_end: FrontEnd,
 }
 
 impl Logger {
+    /// A logger of lines up to a level, in the words of CNTK's configurations.
+    pub const fn new(trace_level: u32) -> Logger {
+        Logger { trace_level, front_end: FrontEnd::Configuration }
+    }
+
     /// Whether a line of this level would be shown. Check it before building a line that is costly to build.
     pub fn shows(&self, level: Level) -> bool {
         level as u32 <= self.trace_level
@@ -43,7 +51,7 @@ impl Logger {
     /// Writes one line, without its line break.
     pub fn write(&self, level: Level, line: &str) {
         if self.shows(level) {
-            Self::log_always(level, line);
+            Self::log_always(level, &self.front_end.say(line));
         }
     }
 

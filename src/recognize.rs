@@ -3,7 +3,9 @@
 use crate::Result;
 use crate::file::DataFile;
 use crate::file::text::{MARK, with_line_breaks};
+use crate::option::FrontEnd;
 use byteorder::{ByteOrder, LittleEndian};
+use std::borrow::Cow;
 
 /// What the content of a file looks like. Names and extensions of files play no part.
 ///
@@ -169,19 +171,24 @@ impl FileFormat {
         match FileFormat::of_data(file) {
             Ok(FileFormat::Text | FileFormat::Bytes) | Err(_) => String::new(),
             Ok(format) if expected(format) => String::new(),
-            Ok(format) => format!("It looks like {}. {}", format.describe(), format.advice_on(file.path())),
+            Ok(format) => format!("It looks like {}. {}", format.describe(), format.remedy_for(file.path())),
         }
     }
 
     /// [`FileFormat::advice`] for a file with this path: one that is named as a compressed file is
     /// unpacked already.
-    pub fn advice_on(self, path: &str) -> &'static str {
+    pub fn advice_on(self, path: &str) -> Cow<'static, str> {
+        FrontEnd::Configuration.say(self.remedy_for(path))
+    }
+
+    /// [`FileFormat::advice_on`] with the ids of options.
+    pub(crate) fn remedy_for(self, path: &str) -> &'static str {
         let is_unpacked = [".gz", ".gzip", ".zst", ".zstd"].iter().any(|ending| path.ends_with(ending));
         match self {
             FileFormat::Gzip | FileFormat::Zstd if is_unpacked => {
                 "It was compressed twice: decompress it once (gunzip, or zstd -d), and keep the ending of its name."
             }
-            _ => self.advice(),
+            _ => self.remedy(),
         }
     }
 
@@ -293,23 +300,24 @@ impl FileFormat {
 
     /// What to do with a file of this format so that the library can read it, as whole sentences. Empty for formats of
     /// which nothing is known.
-    pub fn advice(self) -> &'static str {
+    pub fn advice(self) -> Cow<'static, str> {
+        FrontEnd::Configuration.say(self.remedy())
+    }
+
+    /// [`FileFormat::advice`] with the ids of options.
+    pub(crate) fn remedy(self) -> &'static str {
         match self {
             FileFormat::Empty => "Check how it was written.",
-            FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => {
-                "A 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader' reads it."
-            }
-            FileFormat::Cbf => "A 'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader' reads it.",
+            FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => "A ‹ctf_type› reads it.",
+            FileFormat::Cbf => "A ‹cbf_type› reads it.",
             FileFormat::HtkFeatures => {
-                "List the files of features in a script, and name that as 'scpFile' of an 'HTKFeatureDeserializer'."
+                "List the files of features in a script, and name that as ‹script_file› of an ‹htk_type›."
             }
-            FileFormat::Mlf => "Name it as 'mlfFile' of an 'HTKMLFDeserializer'.",
-            FileFormat::KaldiArchive | FileFormat::KaldiText => "A 'KaldiDeserializer' reads it.",
-            FileFormat::Script => {
-                "Name it as 'scpFile' of an 'HTKFeatureDeserializer' or of a 'KaldiDeserializer'."
-            }
-            FileFormat::ImageMap => "Name it as 'file' of an 'ImageDeserializer'.",
-            FileFormat::Base64Images => "Name it as 'file' of a 'Base64ImageDeserializer'.",
+            FileFormat::Mlf => "Name it as ‹label_file› of an ‹mlf_type›.",
+            FileFormat::KaldiArchive | FileFormat::KaldiText => "A ‹kaldi_type› reads it.",
+            FileFormat::Script => "Name it as ‹script_file› of an ‹htk_type› or of a ‹kaldi_type›.",
+            FileFormat::ImageMap => "Name it as ‹file› of an ‹image_type›.",
+            FileFormat::Base64Images => "Name it as ‹file› of a ‹base64_type›.",
             FileFormat::Configuration => "Open it as the configuration, not as the data.",
             FileFormat::Csv | FileFormat::Tsv | FileFormat::Numbers => {
                 "Write each line as '|name value value ...' first, with blanks between the values; or read the table with \
@@ -354,7 +362,7 @@ impl FileFormat {
             | FileFormat::Tiff
             | FileFormat::Webp => {
                 "List the images in a map file, with a line 'path<tab>class' for each, and name that as 'file' of an \
-                 'ImageDeserializer'."
+                 ‹image_type›."
             }
             FileFormat::Audio => {
                 "Features are read, not sound: compute them first, with Kaldi (compute-mfcc-feats) or HTK (HCopy), and name the \

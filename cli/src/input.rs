@@ -70,7 +70,7 @@ impl Input {
         }
         let advice = match BareFiles::recognize(&[text]) {
             Ok(_) => format!("'cntk-reader info {text} --config' prints a configuration that reads it."),
-            Err(_) => input.format.advice_on(text).to_owned(),
+            Err(_) => input.format.advice_on(text).into_owned(),
         };
         Err(Failure::Data(format!(
             "'{text}' is {}. A configuration was expected, or a data file in CNTK's text or binary format. {advice}",

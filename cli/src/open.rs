@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
 use cntk_reader::inspect::{CheckOptions, TextOutline};
-use cntk_reader::{Builder, CbfDeserializer, ErrorKind, Reader, ReaderOptions};
+use cntk_reader::{Builder, CbfDeserializer, ErrorKind, FrontEnd, Reader, ReaderOptions};
 use std::ops::ControlFlow;
 
 /// How a text file without a configuration is searched for its streams.
@@ -24,20 +24,20 @@ pub fn open(
     global: &Global,
     adjust: impl Fn(ReaderOptions) -> ReaderOptions,
 ) -> Result<Builder, Failure> {
-    let builder = Reader::builder();
+    let builder = || Reader::builder().front_end(FrontEnd::Configuration);
     if let Some(config) = input.config() {
-        return Ok(builder.config(config.clone()).options(adjust(ReaderOptions::new())));
+        return Ok(builder().config(config.clone()).options(adjust(ReaderOptions::new())));
     }
     if !input.is_text() {
         let cbf = || CbfDeserializer::new(&input.path);
-        let float = builder.cbf(cbf()).options(adjust(ReaderOptions::new()));
+        let float = builder().cbf(cbf()).options(adjust(ReaderOptions::new()));
         // A binary file says what type its values have: what does not fit one type is tried as the other.
         let is_float = !float.inspect()?.members().iter().any(|member| {
             member.error().is_some_and(|error| matches!(error.kind(), ErrorKind::Config | ErrorKind::Data))
         });
         let element =
             if is_float { cntk_reader::ElementType::Float } else { cntk_reader::ElementType::Double };
-        return Ok(Reader::builder().cbf(cbf()).options(adjust(ReaderOptions::new().precision(element))));
+        return Ok(builder().cbf(cbf()).options(adjust(ReaderOptions::new().precision(element))));
     }
     let outline = TextOutline::of_sample(input.name())?;
     let (outline, ctf) = match scan {
@@ -56,5 +56,5 @@ pub fn open(
             (found.0, ctf)
         }
     };
-    Ok(builder.ctf(ctf).options(adjust(outline.options())))
+    Ok(builder().ctf(ctf).options(adjust(outline.options())))
 }

@@ -241,6 +241,7 @@ class Reader {
     source.text_length = text.size();
     source.added_sections = sections.data();
     source.added_section_count = sections.size();
+    source.front_end = CNTK_READER_FRONT_END_CPP;
     return Reader(source, users, transforms, canceller);
   }
 

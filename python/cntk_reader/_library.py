@@ -339,6 +339,10 @@ class FileSystemTable(Sized):
     ]
 
 
+#: The reader's options are arguments of this package, and messages call them so.
+FRONT_END_PYTHON = 3
+
+
 class Source(Sized):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -360,6 +364,7 @@ class Source(Sized):
         ("canceller", c_void_p),
         ("reader", c_char_p),
         ("reader_length", c_size_t),
+        ("front_end", c_uint32),
     ]
 
 

@@ -18,7 +18,6 @@ from ._interrupt import Canceller, awaited
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, UserDeserializer
-from ._words import put_into_python
 
 #: CNTK's default window.
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
@@ -91,13 +90,8 @@ class Recipe:
         source.transform_count = len(transform_pointers)
         source.canceller = canceller.handle
         tables: list[Bridge | TransformBridge] = [*bridges, *transform_bridges]
-        try:
-            with Causes(tables):
-                _open(byref(source), byref(handle))
-        except lib.ReaderError as error:
-            if self.is_composed:
-                put_into_python(error)
-            raise
+        with Causes(tables):
+            _open(byref(source), byref(handle))
         return handle, tables
 
     def _source(self) -> lib.Source:
@@ -108,6 +102,8 @@ class Recipe:
         else:
             source.text = (self.text or "").encode()
             source.text_length = len(source.text)
+            if self.is_composed:
+                source.front_end = lib.FRONT_END_PYTHON
         return source
 
     def readers(self) -> list[str]:

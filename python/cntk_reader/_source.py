@@ -42,7 +42,6 @@ from ._rules import state as whole_state
 from ._transform import Transform
 from ._types import Json
 from ._user import UserDeserializer
-from ._words import put_into_python
 
 #: For ``max_samples`` and ``max_sweeps``: no limit.
 INFINITELY_REPEAT = 2**64 - 1
@@ -390,8 +389,6 @@ class MinibatchSource(OpenReader):
         except lib.ReaderError as error:
             # Without `_causes`, which takes longer where nothing fails.
             set_cause(error, self._bridges)
-            if self._recipe.is_composed:
-                put_into_python(error)
             raise
         if self._has_open_shapes:
             self._describe_streams()

@@ -13,12 +13,27 @@ use super::user_factory::{Maker, cntk_reader_make_deserializer};
 use super::user_transform::{Transforms, cntk_reader_user_transform};
 use crate::config::{Config, Others};
 use crate::deserialize::custom::Factory;
+use crate::option::FrontEnd;
 use crate::reader;
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::path::Path;
 use std::ptr::{null, null_mut};
+
+/// The interface in which a reader's options were written: messages call options what it calls them.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_front_end {
+    /// A configuration in CNTK's language.
+    CNTK_READER_FRONT_END_CONFIGURATION = 0,
+    /// The Rust crate.
+    CNTK_READER_FRONT_END_RUST = 1,
+    /// The C++ header's ReaderOptions and deserializers.
+    CNTK_READER_FRONT_END_CPP = 2,
+    /// The Python package's classes.
+    CNTK_READER_FRONT_END_PYTHON = 3,
+}
 
 /// What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
 /// CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `section`.
@@ -71,6 +86,9 @@ pub struct cntk_reader_source {
     pub reader: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub reader_length: usize,
+    /// A cntk_reader_front_end. One other than CNTK_READER_FRONT_END_CONFIGURATION says that a program has written `text` for
+    /// its user: messages do not show its lines. Not with `file` or `section`, which are configurations.
+    pub front_end: u32,
 }
 
 // SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
@@ -101,6 +119,7 @@ impl Default for cntk_reader_source {
             canceller: null(),
             reader: null(),
             reader_length: text::NUL_TERMINATED,
+            front_end: 0,
         }
     }
 }
@@ -130,11 +149,20 @@ impl cntk_reader_source {
     /// # Safety
     /// Each of `text`, `file` and `section` is NULL, or readable as its length or its type says.
     unsafe fn whole_config(&self) -> Result<Config> {
+        let front_end = front_end(self.front_end)?;
+        if self.text.is_null() && front_end != FrontEnd::Configuration {
+            return Err(Error::argument(
+                "A cntk_reader_source with the member 'front_end' needs the member 'text'.",
+            ));
+        }
         match (self.text.is_null(), self.file.is_null(), self.section.is_null()) {
             (false, true, true) => {
                 // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
                 let text = unsafe { text::utf8(self.text, self.text_length, "text") }?;
-                Config::from_text(text)
+                match front_end {
+                    FrontEnd::Configuration => Config::from_text(text),
+                    front_end => Config::generated(text, front_end),
+                }
             }
             (true, false, true) => {
                 // SAFETY: `file` is not NULL, so it has the bytes that `file_length` states, by this function's contract.
@@ -194,10 +222,22 @@ impl cntk_reader_source {
                 canceller: canceller.as_ref(),
                 ..reader::Others::default()
             },
-        )?;
+        )
+        .map_err(|error| error.in_words_of(settings.front_end))?;
         users.take_userdata();
         transforms.take_userdata();
         Ok(reader)
+    }
+}
+
+/// The front end by its number: C may pass any.
+fn front_end(number: u32) -> Result<FrontEnd> {
+    match number {
+        0 => Ok(FrontEnd::Configuration),
+        1 => Ok(FrontEnd::Rust),
+        2 => Ok(FrontEnd::Cpp),
+        3 => Ok(FrontEnd::Python),
+        _ => Err(Error::argument(format!("{number} is not a cntk_reader_front_end."))),
     }
 }
 

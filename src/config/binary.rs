@@ -5,6 +5,7 @@ use super::section::Section;
 use super::text::{self, DEFAULT_CHUNK_SIZE};
 use crate::Result;
 use crate::file::address;
+use crate::log::Logger;
 use crate::stream::ElementType;
 
 /// What stands in the section of a binary deserializer or binary reader.
@@ -39,7 +40,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
         renamed,
         ignores_unmatched: false,
         keep_data_in_memory,
-        trace_level,
+        log: Logger::new(trace_level),
         element,
     };
     Ok(BinarySection { options, window })

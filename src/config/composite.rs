@@ -15,6 +15,7 @@ use super::section::Section;
 use super::transforms::{self, Scope};
 use super::{UserType, binary, image, kaldi, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use crate::option::FrontEnd;
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
@@ -150,6 +151,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         verbosity,
         multithreaded,
         prefetch,
+        front_end: FrontEnd::default(),
         in_place_of: None,
         packing_key: match packing {
             Packing::Truncated { .. } => section.written("truncated"),

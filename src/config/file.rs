@@ -37,7 +37,7 @@ impl Files {
         if !self.seen.insert(identity) {
             let line =
                 format!("The configuration file '{shown}' is included more than once; only the first counts");
-            Logger { trace_level: 1 }.write(Level::Warning, &line);
+            Logger::new(1).write(Level::Warning, &line);
             return Ok(());
         }
         if depth > DEEPEST_INCLUSION {

@@ -11,6 +11,7 @@ use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::file::{Confinement, DataFile, address};
 use crate::limits::MOST_LABEL_CLASSES;
 use crate::memory::room;
+use crate::option::FrontEnd;
 use crate::stream::ElementType;
 use crate::{Error, ErrorKind, Result};
 
@@ -208,6 +209,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         stream.path_or_none("labelMappingFile")?
     };
     Ok(MlfOptions {
+        front_end: FrontEnd::default(),
         stream: name.clone(),
         files,
         list,

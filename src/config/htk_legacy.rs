@@ -9,6 +9,7 @@ use super::section::Section;
 use super::text;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::log::{Level, Logger};
+use crate::option::FrontEnd;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 
@@ -42,7 +43,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     let order = read_order(section, window)?;
     let trace_level = text::read_trace_level(section)?;
     if lanes_by_epoch.is_some() {
-        Logger { trace_level }.write(Level::Warning, OLD_TRUNCATION);
+        Logger::new(trace_level).write(Level::Warning, OLD_TRUNCATION);
     }
     Ok(ReaderSettings {
         shape: Shape::HtkReader,
@@ -61,6 +62,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         verbosity,
         multithreaded: false,
         prefetch,
+        front_end: FrontEnd::default(),
         in_place_of: None,
         packing_key: section.written("truncated"),
         descriptions: vec![section.written("scpFile")],

@@ -6,6 +6,7 @@ use super::section::Section;
 use super::transforms::{self, Scope};
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::limits::LARGEST_SPARSE_DIM;
+use crate::option::FrontEnd;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 
@@ -53,6 +54,7 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
     let cache_index = base64 && section.get_or("cacheIndex", false)?;
     let max_pixels = read_max_pixels(section)?;
     Ok(ImageOptions {
+        front_end: FrontEnd::default(),
         file,
         base64,
         features: streams.features,

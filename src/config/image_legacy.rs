@@ -10,6 +10,7 @@ use super::options::{
 use super::section::Section;
 use super::{text, transforms};
 use crate::error::ExceptionClass::Runtime;
+use crate::option::FrontEnd;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 
@@ -32,6 +33,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     let is_multi_view = |transform: &TransformOptions| matches!(transform, TransformOptions::Crop(crop) if crop.kind == CropKind::MultiView10);
     let multi_view = transforms.iter().any(is_multi_view);
     let options = ImageOptions {
+        front_end: FrontEnd::default(),
         file,
         base64: false,
         features: streams.features,
@@ -68,6 +70,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         verbosity,
         multithreaded: true,
         prefetch,
+        front_end: FrontEnd::default(),
         in_place_of: None,
         packing_key: section.written("file"),
         descriptions: vec![section.written_key("file")],

@@ -5,6 +5,7 @@ use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape,
 use super::section::Section;
 use super::{binary, htk_legacy, image_legacy, text};
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
+use crate::option::FrontEnd;
 use crate::spelling::nearest;
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -97,7 +98,7 @@ pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
     let element = read_element(section)?;
     let text = text::read(section, element)?;
     let packing = if text.frame_mode { Packing::Frame } else { Packing::Sequence };
-    let trace_level = text.options.trace_level;
+    let trace_level = text.options.log.trace_level;
     let deserializer = DeserializerOptions::Text(text.options);
     with_one(section, Shape::TextReader, text.window, packing, element, trace_level, deserializer)
 }
@@ -116,7 +117,7 @@ pub(super) fn read_htk(section: &Section) -> Result<ReaderSettings> {
 pub(super) fn read_binary(section: &Section) -> Result<ReaderSettings> {
     let element = read_element(section)?;
     let binary = binary::read(section, element)?;
-    let trace_level = binary.options.trace_level;
+    let trace_level = binary.options.log.trace_level;
     let deserializer = DeserializerOptions::Binary(binary.options);
     with_one(
         section,
@@ -173,6 +174,7 @@ fn with_one(
         verbosity,
         multithreaded: false,
         prefetch,
+        front_end: FrontEnd::default(),
         in_place_of: None,
         packing_key: section.written("frameMode"),
         descriptions: vec![section.written_key("file")],

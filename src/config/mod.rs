@@ -50,6 +50,7 @@ use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::file::Confinement;
 use crate::log::Logger;
+use crate::option::FrontEnd;
 use crate::stream::ElementType;
 use options::{
     BinaryOptions, DeserializerOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions,
@@ -77,6 +78,8 @@ pub struct Config {
     file: Option<String>,
     /// The section is that of a reader of this kind, in the place of a CNTK of this release; otherwise its keys say which reader it describes, and where.
     kind: Option<(ReaderType, Release)>,
+    /// Whose words messages use for options.
+    front_end: FrontEnd,
 }
 
 impl Config {
@@ -92,7 +95,21 @@ impl Config {
         let shown = path.display().to_string();
         let section =
             Section::parse_natively("global", &file::read(path)?).map_err(|error| error.in_file(&shown))?;
-        Ok(Config { section, file: Some(shown), kind: None })
+        Ok(Config { file: Some(shown), ..Config::from_section(&section) })
+    }
+
+    /// Reads a text that another interface has written for its user: messages use the words of that
+    /// interface, and do not show the lines of the text.
+    #[doc(hidden)]
+    pub fn generated(text: &str, front_end: FrontEnd) -> Result<Config> {
+        let section = Section::parse_natively("unknown", &SourceText::generated(text))
+            .map_err(|error| error.in_words_of(front_end))?;
+        Ok(Config::from_section(&section).spoken_by(front_end))
+    }
+
+    /// Has messages use the words of a front end.
+    pub(crate) fn spoken_by(self, front_end: FrontEnd) -> Config {
+        Config { front_end, ..self }
     }
 
     /// The readers that the configuration has in its sections, by the names that [`Config::reader`]
@@ -126,13 +143,13 @@ impl Config {
     /// A section that describes a reader, or that has one in its `reader` section.
     #[doc(hidden)]
     pub fn from_section(section: &Section) -> Config {
-        Config { section: section.clone(), file: None, kind: None }
+        Config { section: section.clone(), file: None, kind: None, front_end: FrontEnd::default() }
     }
 
     /// The very section of a reader whose kind is known: what CNTK's hosts, of this release, hand to the module that they chose.
     #[doc(hidden)]
     pub fn from_reader_section(section: &Section, kind: ReaderType, release: Release) -> Config {
-        Config { section: section.clone(), file: None, kind: Some((kind, release)) }
+        Config { kind: Some((kind, release)), ..Config::from_section(section) }
     }
 
     /// The same configuration with some keys replaced or added.
@@ -167,10 +184,15 @@ impl Config {
                 Ok(settings)
             }),
         };
-        settings.map_err(|error| match &self.file {
-            Some(file) => error.in_file(file),
-            None => error,
-        })
+        let mut settings = settings.map_err(|error| {
+            let error = error.in_words_of(self.front_end);
+            match &self.file {
+                Some(file) => error.in_file(file),
+                None => error,
+            }
+        })?;
+        settings.speak(self.front_end);
+        Ok(settings)
     }
 }
 
@@ -310,7 +332,7 @@ fn settings_of(
     };
     let confinement = read_confinement(section)?;
     settings.deserializers.iter_mut().for_each(|one| one.format_mut().confine(&confinement));
-    section.log().report(section.path(), unremarkable, Logger { trace_level: settings.trace_level });
+    section.log().report(section.path(), unremarkable, Logger::new(settings.trace_level));
     Ok(settings)
 }
 

@@ -7,6 +7,7 @@ use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::file::address;
 use crate::limits::LARGEST_SPARSE_DIM;
+use crate::log::Logger;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -58,7 +59,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
         streams,
         skip_sequence_ids,
         max_errors,
-        trace_level,
+        log: Logger::new(trace_level),
         chunk_size,
         cache_index,
         keep_data_in_memory,

@@ -7,6 +7,7 @@ use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::binary::BinaryOptions;
 use crate::deserialize::{Chunk, ChunkSource, ChunkTable};
 use crate::file::DataFile;
+use crate::log::Logger;
 use crate::memory::room;
 use crate::pool::Pool;
 use crate::stream::{ElementType, StreamInfo};
@@ -25,7 +26,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         renamed: Vec::new(),
         ignores_unmatched: false,
         keep_data_in_memory: false,
-        trace_level: 0,
+        log: Logger::new(0),
         // `open_any` reads streams of either type.
         element: ElementType::Float,
     };

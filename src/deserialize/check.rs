@@ -12,6 +12,7 @@ use crate::corpus::Corpus;
 use crate::error::{ErrorKind, Location};
 use crate::helpers::{Helpers, Team};
 use crate::log::{Level, Logger};
+use crate::option::FrontEnd;
 use crate::pack::plain::PlainSequence;
 use crate::sequence::{ChunkId, SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage, StreamInfo};
@@ -72,6 +73,12 @@ impl Finding {
         error.completed(self.location.clone()).to_string()
     }
 
+    /// The finding in the words of a front end.
+    pub(crate) fn in_words_of(self, front_end: FrontEnd) -> Finding {
+        let [message, detail] = [&self.message, &self.detail].map(|text| front_end.say(text).into_owned());
+        Finding { message, detail, ..self }
+    }
+
     /// Adds the key of the sequence.
     #[must_use]
     pub fn for_key(mut self, key: String) -> Finding {
@@ -83,10 +90,11 @@ impl Finding {
 /// The finding that reading fails with this error.
 impl From<Error> for Finding {
     fn from(error: Error) -> Finding {
+        let (message, detail) = error.templates();
         Finding {
             severity: Severity::Error,
-            message: error.message().to_owned(),
-            detail: error.detail().to_owned(),
+            message: message.to_owned(),
+            detail: detail.to_owned(),
             location: error.location().clone(),
             kind: Some(error.kind()),
         }
@@ -444,7 +452,8 @@ fn look_at(
     {
         check.push(error.into(), most);
     } else if let Some((_, stream)) = invalid {
-        let message = "The sequence is invalid: it is left out, and counts against the reader's maxErrors.";
+        let message =
+            "The sequence is invalid: it is left out, and counts against the reader's ‹max_errors›.";
         let mut finding = Finding::new(Severity::Error, message);
         finding.location.stream = Some(stream.name.clone());
         finding.location.key = key_text(source, id, corpus);

@@ -10,6 +10,7 @@ use crate::Result;
 use crate::corpus::Corpus;
 use crate::file::Confinement;
 use crate::names::Distinct;
+use crate::option::FrontEnd;
 use crate::pool::Pool;
 use crate::recognize::FileFormat;
 use crate::release::Release;
@@ -43,6 +44,9 @@ pub trait Format: Send + Sync {
 
     /// Reads the data as a release of CNTK does.
     fn follow(&mut self, release: Release);
+
+    /// Has messages use the words of a front end. Most formats log nothing that names an option.
+    fn speak(&mut self, _front_end: FrontEnd) {}
 
     /// Keeps neither index caches nor loaded chunks, so that each run does all the work.
     /// Most formats keep nothing anyway.

@@ -87,8 +87,8 @@ impl Bounds<'_> {
         }
         let message = format!("The path '{shown}' leads out of the folders that are allowed.");
         let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(format!(
-            "It is that of '{found}'. With 'confinePaths', paths lead to the folder of the file that names them, or to one of \
-             'allowedFolders'. Correct the line, or allow the folder.",
+            "It is that of '{found}'. With ‹confine_paths›, paths lead to the folder of the file that names them, or to one of \
+             ‹allowed_folders›. Correct the line, or allow the folder.",
         ));
         Err(place(error))
     }

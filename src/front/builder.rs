@@ -13,6 +13,7 @@ use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
 use crate::names::Distinct;
+use crate::option::FrontEnd;
 use crate::order::SequenceOrder;
 use crate::reader::{self, Epoch, Reader as Engine, build};
 use crate::stages::Stages;
@@ -42,7 +43,8 @@ use std::sync::Arc;
 #[derive(Default)]
 #[must_use = "a builder does nothing until open is called"]
 pub struct Builder {
-    config: Config,
+    config: Option<Config>,
+    front_end: Option<FrontEnd>,
     options: ReaderOptions,
     added: Vec<Added>,
     transforms: Vec<(String, Arc<dyn UserTransform>)>,
@@ -75,7 +77,14 @@ impl Added {
 impl Builder {
     /// Takes a configuration, instead of the one taken before.
     pub fn config(mut self, config: Config) -> Builder {
-        self.config = config;
+        self.config = Some(config);
+        self
+    }
+
+    /// Sets whose words messages use for options. The default is the language of the configuration
+    /// if there is one, else this crate's methods.
+    pub fn front_end(mut self, front_end: FrontEnd) -> Builder {
+        self.front_end = Some(front_end);
         self
     }
 
@@ -259,14 +268,17 @@ impl Builder {
         }
         let names: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
         let others = Others { users: &users, added: &added, transforms: &names, ..Others::default() };
-        let settings = self.config.with_options(&self.options, others)?.settings(others)?;
+        let default = if self.config.is_some() { FrontEnd::Configuration } else { FrontEnd::Rust };
+        let front_end = self.front_end.unwrap_or(default);
+        let config = self.config.unwrap_or_default().spoken_by(front_end);
+        let settings = config.with_options(&self.options, others)?.settings(others)?;
         let others = reader::Others {
             registered: &registered,
             transforms: &transforms,
             canceller: self.canceller.as_ref(),
             ..reader::Others::default()
         };
-        others.run(|| open(&settings, &others))
+        others.run(|| open(&settings, &others)).map_err(|error| error.in_words_of(front_end))
     }
 }
 

@@ -269,7 +269,7 @@ impl<'m> MinibatchStream<'m> {
         }
         let message = format!(
             "The stream '{}' cannot be read with {}: read it with {}. (Its description says how it is stored and what \
-             type its values have; 'precision' decides the type of text and user-defined data.)",
+             type its values have; ‹precision› decides the type of text and user-defined data.)",
             self.info.name,
             describe(storage, element),
             describe(self.info.storage, self.info.element),

@@ -269,7 +269,7 @@ impl BareFile {
                     "'{path}' is {}. A configuration was expected, or a file of text, binary data, features, labels or images.",
                     other.describe()
                 );
-                return Err(Error::data(message).with_detail(other.advice_on(path)).in_file(path));
+                return Err(Error::data(message).with_detail(other.remedy_for(path)).in_file(path));
             }
         };
         Ok(BareFile { path: path.to_owned(), format, source, companion })

@@ -12,6 +12,7 @@ use crate::deserialize::loading::{Load, Loads};
 use crate::deserialize::text::index::faults;
 use crate::deserialize::{Chunk, ChunkSource, Deserializer};
 use crate::helpers::Helpers;
+use crate::option::FrontEnd;
 use crate::sequence::ChunkId;
 use crate::shown::quoted;
 use rayon::prelude::*;
@@ -104,6 +105,7 @@ impl Inspector {
         let total = self.members().iter().filter_map(InspectedMember::file_bytes).sum();
         let mut run = Run {
             options,
+            front_end: self.settings.front_end,
             listener,
             summary: CheckSummary::default(),
             ended: false,
@@ -246,6 +248,8 @@ impl Inspector {
 /// A check that runs.
 struct Run<'a> {
     options: &'a CheckOptions,
+    /// Whose words findings use for options.
+    front_end: FrontEnd,
     listener: &'a mut dyn FnMut(Finding) -> ControlFlow<()>,
     summary: CheckSummary,
     ended: bool,
@@ -278,7 +282,7 @@ impl Run<'_> {
                 Severity::Warning => self.summary.warnings += 1,
                 Severity::Note => self.summary.notes += 1,
             }
-            self.ended = (self.listener)(finding).is_break() || self.left() == 0;
+            self.ended = (self.listener)(finding.in_words_of(self.front_end)).is_break() || self.left() == 0;
         }
     }
 

@@ -69,7 +69,7 @@ pub(super) fn several_samples(inspector: &Inspector, streams: &[Vec<StreamStatis
             );
             let mut finding = Finding::new(Severity::Error, message).in_file(name);
             "Frame mode needs sequences of one sample: reading fails at the first one that has several. Give each line an id \
-             of its own, or remove 'frameMode'."
+             of its own, or remove ‹frame_mode›."
                 .clone_into(&mut finding.detail);
             finding.location.stream = Some(stream.name.clone());
             finding

@@ -64,7 +64,7 @@ fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
     let (message, detail) = match note.kind {
         NoteKind::Underflow => (
             format!("{count} numbers are so small that they become 0; the first is here."),
-            "Write 0, scale the values, or read them with 'precision = \"double\"'.",
+            "Write 0, scale the values, or read them with ‹double_precision›.",
         ),
         NoteKind::FewerSamples => (
             format!(
@@ -84,7 +84,7 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
     let dim = (!info.has_late_shape()).then(|| info.sample_size() as u64).filter(|&dim| dim != ANY_DIM);
     if dim == Some(0) {
         let message = format!("The dimension of '{name}' is 0, so that its samples have no values.");
-        return Some((message, "Set 'dim' to the number of values, or of classes."));
+        return Some((message, "Set ‹dim› to the number of values, or of classes."));
     }
     let fits = seen.samples > 0 && seen.longer == 0;
     if info.storage == Storage::Dense {
@@ -108,7 +108,7 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
         let message = format!("No sample of '{name}' has the index 0; the indices are 1 to {greatest}.");
         return Some((
             message,
-            "Indices count from 0, and 'dim' is one more than the largest. If the classes or words are numbered from 1, subtract 1 from \
+            "Indices count from 0, and ‹dim› is one more than the largest. If the classes or words are numbered from 1, subtract 1 from \
              each; else nothing is wrong.",
         ));
     }
@@ -125,7 +125,7 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
     dim.filter(|dim| fits && is_large(dim)).map(|dim| {
         let message =
             format!("The dimension of '{name}' is {dim}, but the largest index in the data is {greatest}.");
-        (message, "If no other data need it, set 'dim' to one more than the largest index: parameters grow with it.")
+        (message, "If no other data need it, set ‹dim› to one more than the largest index: parameters grow with it.")
     })
 }
 
@@ -143,7 +143,7 @@ fn of_ids(text: &TextOptions, member: &InspectedMember, is_joined: bool) -> Opti
     let (message, detail) = match (sequences, is_alone) {
         (1, _) => (
             format!("All {samples} lines have one id: they are one sequence."),
-            "If each line is a sequence, leave the ids out or set 'skipSequenceIds = true'; else number the sequences. A label in \
+            "If each line is a sequence, leave the ids out or set ‹skip_sequence_ids = true›; else number the sequences. A label in \
              front of the line, as in Vowpal Wabbit's format, is an id here: write it as a sample, '|label 3:1'.",
         ),
         (_, true) => (

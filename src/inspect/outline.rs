@@ -6,6 +6,7 @@ use crate::config::{self, Config, CtfDeserializer, ReaderOptions};
 use crate::deserialize::check::{Finding, Severity, StreamStatistics};
 use crate::deserialize::text::MOST_ERRORS;
 use crate::file::{DataFile, address};
+use crate::option::FrontEnd;
 use crate::reader::build;
 use crate::stream::Storage;
 use crate::{Error, Result};
@@ -197,7 +198,7 @@ impl TextOutline {
             );
             let mut note = Finding::new(Severity::Note, message).in_file(&self.path);
             note.detail = "Names of streams that differ in case alone are one name in a configuration: rename one in the file, or give \
-                           it another name by 'alias'."
+                           it another name by ‹alias›."
                 .to_owned();
             note
         })
@@ -285,7 +286,8 @@ impl TextOutline {
             let has_changed = self.learn(&data, &summary);
             if !has_changed || round == ROUNDS {
                 self.is_complete = summary.is_complete;
-                let notes: Vec<Finding> = self.notes().collect();
+                let words = FrontEnd::default();
+                let notes: Vec<_> = self.notes().map(|note| note.in_words_of(words)).collect();
                 let mut summary = summary;
                 summary.notes += notes.len() as u64;
                 let _ = findings.into_iter().chain(notes).try_for_each(listener);

@@ -25,8 +25,8 @@ pub(crate) struct Use {
 /// Data that were loaded, or are being loaded.
 pub(crate) const CHUNK: Use = Use {
     of: "a chunk of data",
-    advice: "Set smaller chunks ('chunkSizeInBytes'), fewer of them at once ('randomizationWindow'), or fewer threads \
-             (CNTK_READER_THREADS), and 'keepDataInMemory' to false.",
+    advice: "Set smaller chunks (‹chunk_size›), fewer of them at once (‹window›), or fewer threads \
+             (CNTK_READER_THREADS), and ‹keep_data_in_memory = false›.",
 };
 
 /// Where sequences lie in a file, their lengths and keys.
@@ -38,28 +38,28 @@ pub(crate) const INDEX: Use = Use {
 /// The order of sequences, and what the chunks of a window are known by.
 pub(crate) const ORDER: Use = Use {
     of: "the order of sequences",
-    advice: "Set a smaller 'randomizationWindow', or larger chunks ('chunkSizeInBytes').",
+    advice: "Set a smaller ‹window›, or larger chunks (‹chunk_size›).",
 };
 
 /// What is delivered.
 pub(crate) const MINIBATCH: Use = Use {
     of: "a minibatch",
-    advice: "Set a smaller minibatch size, a shorter 'truncationLength', or 'prefetch' to false; all sequences of a minibatch get \
+    advice: "Set a smaller minibatch size, a shorter ‹truncation_length›, or ‹prefetch = false›; all sequences of a minibatch get \
              the length of its longest one.",
 };
 
 /// A truncated minibatch, and the sequences that wait for the next ones.
 pub(crate) const TRUNCATED: Use = Use {
     of: "a truncated minibatch",
-    advice: "It has 'truncationLength' steps of as many parallel sequences as that length fits into the minibatch size: set a shorter \
-             length, or a smaller size. To deliver sequences whole, remove 'truncated'.",
+    advice: "It has ‹truncation_length› steps of as many parallel sequences as that length fits into the minibatch size: set a shorter \
+             length, or a smaller size. To deliver sequences whole, remove ‹truncated›.",
 };
 
 /// The parallel sequences of truncated minibatches.
 pub(crate) const SLOTS: Use = Use {
     of: "the parallel sequences of a minibatch",
     advice: "A minibatch has as many parallel sequences as the truncation length fits into its size: set a smaller size, or a \
-             longer 'truncationLength'.",
+             longer ‹truncation_length›.",
 };
 
 /// Sequences in the shape that a trainer wants.

@@ -84,7 +84,7 @@ impl Packer for SequencePacker {
         let warning = about_small_size(config).filter(|_| self.local_timeline && !self.has_warned);
         if let Some(warning) = warning {
             self.has_warned = true;
-            Logger { trace_level: Level::Warning as u32 }.write(Level::Warning, &warning);
+            Logger::new(Level::Warning as u32).write(Level::Warning, &warning);
         }
         Ok(())
     }

@@ -312,10 +312,10 @@ impl PackSpec {
             return error;
         }
         let detail = format!(
-            "{} 'frameMode = true' needs sequences of one sample in each stream. If each line is a sample of its own, give \
-             each line an id of its own; a text file that is read alone may also have no ids ('skipSequenceIds = true'). If \
-             sequences belong together, as many words with one label do, remove 'frameMode': whole sequences are packed then, each stream in a layout of \
-             its own, and 'definesMBSize = true' in a stream makes its samples those that the minibatch size counts.",
+            "{} ‹frame_mode = true› needs sequences of one sample in each stream. If each line is a sample of its own, give \
+             each line an id of its own; a text file that is read alone may also have no ids (‹skip_sequence_ids = true›). If \
+             sequences belong together, as many words with one label do, remove ‹frame_mode›: whole sequences are packed then, each stream in a layout of \
+             its own, and ‹defines_minibatch_size = true› in a stream makes its samples those that the minibatch size counts.",
             explain::lengths(self.streams.iter().zip(inputs.iter().map(samples)))
         );
         self.explain.blame(error.with_detail(detail))

@@ -163,9 +163,9 @@ impl TruncatedPacker {
             }
         });
         Error::data(message).with_detail(format!(
-            "{} 'truncated = true' cuts all streams after equal numbers of steps, so each sample needs its partner. With one label \
-             for many words, remove 'truncated' and 'truncationLength': whole sequences are packed then, each stream in a layout \
-             of its own, and 'definesMBSize = true' in a stream makes its samples those that the minibatch size counts. Otherwise make \
+            "{} ‹truncated› cuts all streams after equal numbers of steps, so each sample needs its partner. With one label \
+             for many words, remove ‹truncation›: whole sequences are packed then, each stream in a layout \
+             of its own, and ‹defines_minibatch_size = true› in a stream makes its samples those that the minibatch size counts. Otherwise make \
              the lengths equal: write a label for each sample.",
             explain::lengths(lengths)
         ))
@@ -247,13 +247,13 @@ impl Packer for TruncatedPacker {
         if config.truncation == 0 {
             let message = "Truncation size cannot be zero.";
             let error = Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message);
-            return Err(error.with_detail("Set 'truncationLength' to the number of steps of a minibatch."));
+            return Err(error.with_detail("Set ‹truncation_length› to the number of steps of a minibatch."));
         }
         if config.right_splice >= config.truncation {
             // CNTK 2.7 accepts equality, and repeats the first minibatch for ever.
             let message = "rightSplice should be less than the truncation length.";
             let (splice, length) = (config.right_splice, config.truncation);
-            return Err(Error::argument(message).with_detail(format!("They are {splice} and {length}: choose a longer 'truncationLength', or a smaller 'rightSplice'.")));
+            return Err(Error::argument(message).with_detail(format!("They are {splice} and {length}: choose a longer ‹truncation_length›, or a smaller ‹right_splice›.")));
         }
         if !self.has_sizes_of(config) && config.workers > slots_of_all(config) {
             let message = "Too many workers for minibatch size; please increase minibatch size or decrease number of workers.";

@@ -93,7 +93,7 @@ fn nothing_delivered(selected: u64, invalid: u64) -> Error {
         _ => format!("{invalid} of them are invalid, the others have no sample in one of the streams."),
     };
     let detail = "The warnings before this name the first ones and say what is wrong, and a check of the data ('cntk-reader validate') \
-                  lists all. Correct the data, or the streams and paths of the configuration.";
+                  lists all. Correct the data, or the streams and paths of the reader.";
     Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(why).with_detail(detail)
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn compose(
         return Ok(AnyDeserializer::Known(join(options, opened, corpus, pool)?));
     }
     let (Some(mut deserializer), Some(first)) = (opened.pop(), options.deserializers.first()) else {
-        let detail = "Add one to the builder, or an element to 'deserializers' in the configuration.";
+        let detail = "Add ‹a_deserializer›.";
         return Err(Error::argument("A reader needs a deserializer.").with_detail(detail));
     };
     if let AnyDeserializer::Known(table) = &mut deserializer {
@@ -189,7 +189,7 @@ fn join(
             }
         });
     let mut members = members.collect::<Result<Vec<_>>>()?;
-    let log = Logger { trace_level: options.trace_level };
+    let log = Logger { trace_level: options.trace_level, front_end: options.front_end };
     let join_options = JoinOptions { corpus, log, packing: options.packing };
     let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
     if in_place {

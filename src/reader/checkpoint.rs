@@ -370,7 +370,7 @@ fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
     }
     let message = format!("The checkpoint does not fit this reader. {}.", differences.join(". "));
     let detail =
-        "Restore it with the data and the configuration that it was made with, or start from the beginning.";
+        "Restore it with the data and the options that it was made with, or start from the beginning.";
     Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
 }
 

@@ -272,7 +272,7 @@ impl Inspection {
         };
         let remedy = match primary.facts.suggests_chunk_size {
             true => format!(
-                "Set 'chunkSizeInBytes = {}' in the section of '{}', or less",
+                "Set ‹chunk_size = {}› of '{}', or less",
                 self.suggest_chunk_size(workers),
                 primary.name()
             ),
@@ -287,7 +287,7 @@ impl Inspection {
         };
         Some(format!(
             "{workers} workers share {chunks} {} of '{}': {idle} no data. {remedy}; or use fewer workers, or \
-             'randomize = false', which shares out sequences in turn.{consequence}",
+             ‹randomize = false›, which shares out sequences in turn.{consequence}",
             if chunks == 1 { "chunk" } else { "chunks" },
             primary.name()
         ))

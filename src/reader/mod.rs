@@ -198,7 +198,7 @@ impl Reader {
             facts,
             window_keys: pipeline.window_keys(),
             prefetch,
-            log: Logger { trace_level: options.trace_level },
+            log: Logger { trace_level: options.trace_level, front_end: options.front_end },
             deals_chunks: matches!(options.order, Order::Block { .. }),
             lockstep: options.lockstep,
             warned_workers: None,
@@ -243,8 +243,9 @@ impl Reader {
 
     /// Starts an epoch. Needed before the first read.
     pub fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
-        self.check_sizes(&epoch.read)?;
-        self.check_capacity(epoch, &epoch.read)?;
+        self.check_sizes(&epoch.read)
+            .and_then(|()| self.check_capacity(epoch, &epoch.read))
+            .map_err(|error| self.worded(error))?;
         let (epoch, start, progress) = self.change(|pipeline| {
             let epoch = pipeline.start_epoch(epoch)?;
             Ok((epoch, pipeline.epoch_start(), pipeline.progress(Progress::default())?))
@@ -264,9 +265,10 @@ impl Reader {
     /// is dropped (CNTK 2.7 does so).
     pub fn configure(&mut self, config: &ReadConfig) -> Result<()> {
         let (epoch, _) = self.epoch()?;
-        self.check_sizes(config)?;
-        self.check_capacity(&epoch, config)?;
-        self.check_bound(config)?;
+        self.check_sizes(config)
+            .and_then(|()| self.check_capacity(&epoch, config))
+            .and_then(|()| self.check_bound(config))
+            .map_err(|error| self.worded(error))?;
         let progress = self.change(|pipeline| {
             pipeline.configure(config)?;
             pipeline.progress(Progress::default())
@@ -510,8 +512,7 @@ impl Reader {
             "The truncation length is {truncation_length} and the right splice {right_splice}, but the reader does not truncate \
              sequences."
         );
-        let detail = "Both have to be 0. To truncate, open the reader with 'truncated = true' and 'truncationLength' in its \
-                      configuration.";
+        let detail = "Both have to be 0. To truncate, open the reader with ‹truncation›.";
         Err(Error::argument(message).with_detail(detail))
     }
 
@@ -627,6 +628,12 @@ impl Reader {
             Some(canceller) => canceller.run(|| work(self)),
             None => work(self),
         }
+        .map_err(|error| self.worded(error))
+    }
+
+    /// An error in the words of the front end that the reader was opened with.
+    fn worded(&self, error: Error) -> Error {
+        error.in_words_of(self.log.front_end)
     }
 }
 

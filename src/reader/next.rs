@@ -92,6 +92,10 @@ impl Reader {
 
     /// Hands out what is ready.
     fn deliver(&mut self) -> Result<Minibatch> {
+        self.take_ready().map_err(|error| self.worded(error))
+    }
+
+    fn take_ready(&mut self) -> Result<Minibatch> {
         let takes_part = self.lockstep && !self.is_at_end();
         let engine = &mut *self.engine;
         let Assembled { minibatch, progress } = engine.batch.pop().ok_or_else(unusable)?;

@@ -416,7 +416,7 @@ pub(super) fn too_many_invalid(count: u64, tolerated: u64) -> Error {
         "Number of invalid sequences '{count}' in the input exceeded the specified maximum number '{tolerated}'"
     );
     let detail = "A sequence is invalid if its data cannot be read in one of the streams, or end before those of the first deserializer. \
-                  Warnings before this name them, and a check of the data lists all. Mend the data, or set 'maxErrors' of the reader \
+                  Warnings before this name them, and a check of the data lists all. Mend the data, or set ‹max_errors› of the reader \
                   to the number of invalid sequences to be left out.";
     Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
 }
@@ -488,7 +488,7 @@ impl Feed for Source {
         }
         counted.map_err(|limit| match failure {
             Some(Failure { error, ends_alone: true }) => {
-                let advice = "Set 'maxErrors' of the reader to the number of images that may be left out.";
+                let advice = "Set ‹max_errors› of the reader to the number of images that may be left out.";
                 error.with_detail(format!("{}.", limit.message())).with_detail(advice)
             }
             Some(Failure { error, .. }) => limit.with_detail(format!("The first of this minibatch: {error}")),

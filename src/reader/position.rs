@@ -77,7 +77,7 @@ impl ReaderPosition {
 }
 
 const EXPECTED: &str =
-    "Expected are the names and numbers that the state of a reader with this configuration has.";
+    "Expected are the names and numbers that the state of a reader with these options has.";
 
 /// The position in samples in CNTK's state.
 pub(super) fn samples_of(state: &[(&str, u64)]) -> Result<u64> {

@@ -238,7 +238,7 @@ impl TimelineSource {
             }
             _ => {
                 let message = "The checkpoint is of another kind of timeline.";
-                let detail = "Restore it with the data and the configuration that it was made with.";
+                let detail = "Restore it with the data and the options that it was made with.";
                 Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
             }
         }

@@ -353,10 +353,10 @@ impl Chain {
         self.cut.warn(|| {
             let remedy = match (declared, found) {
                 (1, 3) => {
-                    "Set 'grayscale = true' in the deserializer's section. CNTK ignores that for WebP images: convert these to PNG"
+                    "Set ‹grayscale = true› of the deserializer. CNTK ignores that for WebP images: convert these to PNG"
                 }
                 (_, 4) => "CNTK does not drop the alpha of WebP images: convert them to PNG",
-                _ => "Set 'channels' to the number that the images have",
+                _ => "Set ‹channels› to the number that the images have",
             };
             vec![format!(
                 "Scale says channels = {declared}, but an image has {found}. As in CNTK 2.7, its first values are delivered, as many as \

@@ -47,7 +47,7 @@ pub(super) fn plan(
     if saturation.is_some() && element == ElementType::Double {
         // OpenCV's conversion of colors: "depth == CV_8U || depth == CV_16U || depth == CV_32F in function cvtColor".
         let message = "Color cannot change the saturation of images with precision double.";
-        let advice = "Set 'precision' to \"float\", or leave out 'saturationRadius'.";
+        let advice = "Set ‹float_precision›, or leave out ‹saturation›.";
         return Err(Error::data(message).with_detail(advice));
     }
     let light = match (brightness, contrast) {

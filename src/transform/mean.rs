@@ -85,7 +85,7 @@ impl Mean {
                 let message = format!(
                     "The values of the mean image have the type {found}, but the reader's precision is {precision}."
                 );
-                let advice = format!("Write 'MeanImg' with <dt>{wanted}</dt>, or set the other 'precision'.");
+                let advice = format!("Write 'MeanImg' with <dt>{wanted}</dt>, or set the other ‹precision›.");
                 Err(Error::data(message).with_detail(advice).in_file(&self.file))
             }
         }

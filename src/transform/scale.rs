@@ -35,7 +35,7 @@ pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
             "Scale expects images of {} channels, but this image has {}.",
             options.channels, image.channels
         );
-        let advice = "Set 'channels' to 1 for gray images and to 3 for color images; 'grayscale = true' of the \
+        let advice = "Set ‹channels› to 1 for gray images and to 3 for color images; ‹grayscale = true› of the \
                       deserializer makes all images gray.";
         return Err(Error::data(message).with_detail(advice));
     }
@@ -84,7 +84,7 @@ pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
 /// The error of an image that has more channels than `Scale` declares.
 pub(super) fn other_channels(declared: u32, found: u32) -> Error {
     let message = format!("Scale says channels = {declared}, but this image has {found}.");
-    let advice = "Set 'channels' to the number that the images have, or to 1 or 3 for images that are read from files: they are then \
+    let advice = "Set ‹channels› to the number that the images have, or to 1 or 3 for images that are read from files: they are then \
                   decoded to so many channels.";
     Error::data(message).with_detail(advice)
 }

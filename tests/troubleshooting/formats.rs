@@ -1,7 +1,7 @@
 //! Mistakes in speech, images, binary files, user deserializers and checkpoints. Each case writes its own files into the
 //! working folder.
 
-use super::{Case, GOOD, STREAMS, good, open, read, text};
+use super::{Case, FRONT_END, GOOD, STREAMS, good, open, read, text};
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::user::{StreamData, UserChunk, UserDeserializer};
 use cntk_reader::{ElementType, Epoch, Error, Reader, ReaderOptions, StreamInfo};
@@ -112,7 +112,11 @@ impl UserDeserializer for Sentences {
 
 fn sentences(options: ReaderOptions) -> Result<(), Error> {
     let deserializer = Sentences([StreamInfo::dense("words", &[1])]);
-    let mut reader = Reader::builder().options(options).deserializer("sentences", deserializer).open()?;
+    let mut reader = Reader::builder()
+        .front_end(FRONT_END.get())
+        .options(options)
+        .deserializer("sentences", deserializer)
+        .open()?;
     reader.epoch(Epoch::sweeps(1).minibatch_size(4))?.try_for_each(|minibatch| minibatch.map(drop))
 }
 

@@ -5,12 +5,15 @@
 mod formats;
 
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::{Config, CtfDeserializer, ElementType, Epoch, Error, LogLevel, Reader, set_log_sink};
+use cntk_reader::{
+    Config, CtfDeserializer, ElementType, Epoch, Error, FrontEnd, LogLevel, Reader, set_log_sink,
+};
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/troubleshooting.md");
 
@@ -27,7 +30,18 @@ fn text(reader: &str, element: &str, streams: &str) -> String {
     )
 }
 
+thread_local! {
+    /// The front end that configurations are opened as.
+    static FRONT_END: Cell<FrontEnd> = const { Cell::new(FrontEnd::Configuration) };
+}
+
+/// Opens a configuration; for another front end as if its builders had written the text.
 fn open(config: &str) -> Result<Reader, Error> {
+    let front_end = FRONT_END.get();
+    if front_end != FrontEnd::Configuration {
+        let config = Config::generated(config, front_end)?;
+        return Reader::builder().config(config).front_end(front_end).open();
+    }
     fs::write("train.cntk", config).expect("writing the configuration");
     Reader::builder().config(Config::from_file("train.cntk")?).open()
 }
@@ -303,11 +317,60 @@ fn minibatches_of_workers(local_timeline: bool) -> Vec<usize> {
     (0..4).map(count).collect()
 }
 
-#[test]
-fn the_page_has_the_messages() {
+/// The working folder and the receiver of log lines belong to one test at a time.
+static PROCESS: Mutex<()> = Mutex::new(());
+
+/// A new working folder.
+fn enter() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("a path");
     std::env::set_current_dir(&root).expect("entering the folder");
+    (folder, root)
+}
+
+/// Words of CNTK's language in a message for those who have not written any: keys, and places in a
+/// configuration. CNTK's own texts are its own.
+fn words_of_configurations(message: &str) -> Vec<String> {
+    let quoted = message.split('\'').skip(1).map(|part| part.split([' ', '=']).next().unwrap_or_default());
+    let is_key = |word: &&str| {
+        word.starts_with(|first: char| first.is_ascii_lowercase())
+            && word.contains(|c: char| c.is_ascii_uppercase())
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let mut found: Vec<String> = quoted.filter(is_key).map(str::to_owned).collect();
+    let places = ["of the configuration.", "(in the configuration", "unknown:", "beside 'deserializers'"];
+    found.extend(places.iter().filter(|place| message.contains(**place)).map(|&place| place.to_owned()));
+    found
+}
+
+#[test]
+fn messages_are_in_the_words_of_each_front_end() {
+    let _process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = CASES.iter().position(|(title, _)| *title == "A file that does not exist").expect("a case");
+    let mut found = Vec::new();
+    for front_end in [FrontEnd::Rust, FrontEnd::Cpp, FrontEnd::Python] {
+        FRONT_END.set(front_end);
+        // Those before are about mistakes in the language itself.
+        // Only a configuration names a deserializer by its type.
+        let is_of_all = |(title, _): &&Case| *title != "A deserializer that was not registered";
+        for (title, provoke) in CASES[first..].iter().chain(formats::CASES).filter(is_of_all) {
+            let (_folder, root) = enter();
+            let message = messages(&root, *provoke);
+            assert!(!message.is_empty(), "'{title}' provokes nothing");
+            let words = words_of_configurations(&message);
+            if !words.is_empty() {
+                found.push(format!("{front_end:?}, {title}: {words:?} in {message}"));
+            }
+        }
+    }
+    FRONT_END.set(FrontEnd::Configuration);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn the_page_has_the_messages() {
+    let _process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_folder, root) = enter();
     let mut page = fs::read_to_string(PAGE).expect("the page");
     let titles: Vec<String> = entries(&page).iter().map(|(title, _)| (*title).to_owned()).collect();
     let all = || CASES.iter().chain(formats::CASES);

@@ -17,6 +17,7 @@ pub use crate::transform::{
 
 use super::Written;
 use crate::deserialize::format::Format;
+use crate::option::FrontEnd;
 use crate::stream::ElementType;
 
 /// Everything a reader is built from.
@@ -53,6 +54,8 @@ pub struct ReaderSettings {
     pub trace_level: u32,
     /// `verbosity`.
     pub verbosity: i32,
+    /// Whose words messages use for options.
+    pub front_end: FrontEnd,
     /// Sequences that are fetched one by one are fetched by several threads (`multiThreadedDeserialization`).
     pub multithreaded: bool,
     /// Minibatches are packed ahead (`prefetch`).
@@ -67,6 +70,17 @@ pub struct ReaderSettings {
 }
 
 impl ReaderSettings {
+    /// Has messages use the words of a front end. Where that is not CNTK's language, nobody has
+    /// written the lines that keys stand in.
+    pub fn speak(&mut self, front_end: FrontEnd) {
+        self.front_end = front_end;
+        self.deserializers.iter_mut().for_each(|one| one.format_mut().speak(front_end));
+        if front_end != FrontEnd::Configuration {
+            self.packing_key = Written::default();
+            self.descriptions.clear();
+        }
+    }
+
     /// How far each worker reads for a minibatch.
     pub fn pace(&self) -> Pace {
         match self.in_place_of {

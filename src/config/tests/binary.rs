@@ -29,7 +29,7 @@ fn renaming_is_all_that_a_section_can_ask_for() {
             renamed: renamed.map(|(new, alias)| (new.into(), alias.into())).to_vec(),
             ignores_unmatched: false,
             keep_data_in_memory: true,
-            trace_level: 0,
+            log: Logger::new(0),
             element: ElementType::Double,
         }
     );

@@ -2,6 +2,7 @@
 
 use super::options::*;
 use super::*;
+use crate::option::FrontEnd;
 use crate::stream::ElementType;
 
 const SCALE: &str = "[type=Scale;width=4;height=3;channels=2]";
@@ -45,6 +46,7 @@ fn crop(keys: &str) -> Result<CropOptions> {
 #[test]
 fn defaults() {
     let expected = ImageOptions {
+        front_end: FrontEnd::default(),
         file: "m".into(),
         base64: false,
         features: "features".into(),
@@ -70,6 +72,7 @@ fn defaults() {
     let outer =
         "file=m;grayscale=1;multiViewCrop=1;cacheIndex=1;verbosity=2;maxPixels=7;reproducibleTransforms=1";
     let expected = ImageOptions {
+        front_end: FrontEnd::default(),
         features: "b".into(),
         labels: "a".into(),
         grayscale: true,

@@ -2,6 +2,8 @@
 
 use super::options::*;
 use super::*;
+use crate::log::Logger;
+use crate::option::FrontEnd;
 use crate::stream::{ElementType, Storage};
 
 pub(super) const STREAMS: &str = "input=[x=[dim=1;format=dense]]";
@@ -47,7 +49,7 @@ fn defaults_of_a_composite_reader() {
             }],
             skip_sequence_ids: false,
             max_errors: 0,
-            trace_level: 0,
+            log: Logger::new(0),
             chunk_size: 33_554_432,
             cache_index: false,
             keep_data_in_memory: false,
@@ -67,6 +69,7 @@ fn defaults_of_a_composite_reader() {
         max_errors: 0,
         element: ElementType::Float,
         trace_level: 0,
+        front_end: FrontEnd::default(),
         verbosity: 0,
         multithreaded: false,
         prefetch: true,
@@ -261,7 +264,7 @@ fn visibility_in_a_composite_reader() {
     let levels = |reader: &str, element: &str| {
         let head = "module=CNTKTextFormatReader;type=CNTKTextFormatDeserializer;file=f";
         let options = from_text(&format!("{reader}\ndeserializers=([{head};{STREAMS};{element}])")).unwrap();
-        (options.trace_level, text(&options).trace_level)
+        (options.trace_level, text(&options).log.trace_level)
     };
     assert_eq!(levels("traceLevel=2", "traceLevel=0"), (2, 2));
     assert_eq!(levels("traceLevel=2", ""), (2, 2));

@@ -2,6 +2,7 @@
 
 use super::options::*;
 use super::*;
+use crate::option::FrontEnd;
 use crate::stream::{ElementType, Storage};
 
 const FEATURES: &str = "scpFile=f.scp;dim=3";
@@ -66,6 +67,7 @@ fn defaults_of_every_deserializer() {
     };
     assert_eq!(features(FEATURES, "").unwrap(), expected);
     let expected = MlfOptions {
+        front_end: FrontEnd::default(),
         stream: "labels".into(),
         files: vec!["l.mlf".into()],
         list: None,

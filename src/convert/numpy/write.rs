@@ -226,8 +226,7 @@ impl NumpyWriter {
             Some(stream) => {
                 let message =
                     format!("The stream '{}' cannot be written to an archive of arrays.", stream.name);
-                let detail =
-                    "The name means something else there. Give the stream another name in the configuration.";
+                let detail = "The name means something else there. Give the stream another name.";
                 Err(Error::argument(message).with_detail(detail).in_stream(&stream.name))
             }
         }

@@ -33,7 +33,7 @@ use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
 use crate::fingerprint::{SEED, mix};
 use crate::lock::Mutex;
-use crate::log::{Level, Logger};
+use crate::log::Level;
 use crate::memory::room;
 use crate::names::Distinct;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -135,7 +135,7 @@ impl BinaryDeserializer {
         if !options.ignores_unmatched {
             check_distinct(&streams).map_err(|error| error.in_file(path))?;
         }
-        let log = Logger { trace_level: options.trace_level };
+        let log = options.log;
         if log.shows(Level::Info) {
             let (sequences, chunks) = (lengths.total(), header.chunks.len());
             log.write(Level::Info, &format!("Opened '{path}': {sequences} sequences in {chunks} chunks."));
@@ -170,7 +170,8 @@ fn check_corpus(options: &BinaryOptions, corpus: &Corpus) -> Result<()> {
         return Ok(());
     }
     let message = "Binary deserializer does not support non-numeric sequence keys.";
-    let detail = "Binary files number their sequences: remove 'useNumericSequenceKeys = false', or read the data as text.";
+    let detail =
+        "Binary files number their sequences: remove ‹numeric_keys = false›, or read the data as text.";
     Err(Error::argument(message).with_detail(detail).in_file(&options.file))
 }
 
@@ -234,9 +235,13 @@ fn check_elements(header: &Header, element: ElementType, path: &str) -> Result<(
             );
             let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
             let (found, expected) = (name_of(stream.element), name_of(element));
+            let precision = match stream.element {
+                ElementType::Float => "‹float_precision›",
+                ElementType::Double => "‹double_precision›",
+            };
             Err(error
                 .with_detail(format!(
-                    "The file has values of the type {found}, and the reader {expected}. Set 'precision = {found}', or convert the \
+                    "The file has values of the type {found}, and the reader {expected}. Set {precision}, or convert the \
                      data again."
                 ))
                 .in_file(path)

@@ -4,6 +4,8 @@ use crate::Result;
 use crate::deserialize::AnyDeserializer;
 use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
+use crate::log::Logger;
+use crate::option::FrontEnd;
 use crate::recognize::FileFormat;
 use crate::release::Release;
 use crate::stream::ElementType;
@@ -23,7 +25,7 @@ pub struct BinaryOptions {
     /// Keep every chunk that was loaded once.
     pub keep_data_in_memory: bool,
     /// Level of logging.
-    pub trace_level: u32,
+    pub log: Logger,
     /// Type of the values; the file's must be the same.
     pub element: ElementType,
 }
@@ -53,6 +55,10 @@ impl Format for BinaryOptions {
     }
 
     fn confine(&mut self, _: &Confinement) {}
+
+    fn speak(&mut self, front_end: FrontEnd) {
+        self.log.front_end = front_end;
+    }
 
     fn follow(&mut self, _: Release) {
         self.ignores_unmatched = true;

@@ -171,7 +171,7 @@ impl Join {
         if join.infos.is_empty() {
             let message = "Could not reconcile data between different deserializers. Keys of logical sequences do not match.";
             let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
-            let detail = "Sequences that belong together need equal keys: numbers, or text with 'useNumericSequenceKeys = false'.";
+            let detail = "Sequences that belong together need equal keys: numbers, or text with ‹numeric_keys = false›.";
             let found = without_partner(members, &misfits, options);
             return Err(error.with_detail(found).with_detail(detail).in_file(&primary.name));
         }

@@ -62,7 +62,7 @@ impl Bundle {
                 if stream.defines_mb_size && definer.replace(number).is_some() {
                     let message =
                         "Only a single deserializer is allowed to define minibatch size, at least two found.";
-                    let detail = "'definesMBSize = true' may stand in one stream of all deserializers: remove it from the others.";
+                    let detail = "‹defines_minibatch_size = true› may stand in one stream of all deserializers: remove it from the others.";
                     let error = Error::config(ExceptionClass::Runtime, message).with_detail(detail);
                     return Err(error.in_stream(&stream.name));
                 }
@@ -147,9 +147,9 @@ pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
             );
             let error = Error::new(ErrorKind::Config, ExceptionClass::Runtime, message);
             let detail = "Deserializers are joined: each has other streams of the same sequences. If their files are parts of one \
-                          data set, name them all in one deserializer, as a list ('file = (a.ctf:b.ctf)', of HTK \
-                          'scpFile = (a.scp:b.scp)') or a pattern ('file = *.ctf'). Otherwise give one of the streams another \
-                          name, and its name in the file as 'alias'.";
+                          data set, name them all in one deserializer, as a list (‹several_files›) or as a \
+                          pattern ('*.ctf'). Otherwise give one of the streams another \
+                          name, and its name in the file as ‹alias›.";
             return Err(error.with_detail(detail).in_stream(&stream.name));
         }
     }

@@ -131,7 +131,7 @@ impl Fit {
             Fit::Counted => Some(
                 "Its sequences have no ids, so they are joined by their numbers, and their number differs from that of the \
                  utterances: in frame mode all frames of an utterance would get one of them. Write one line for each frame, \
-                 in order, and begin each line with the id of its utterance (leave 'skipSequenceIds' out).",
+                 in order, and begin each line with the id of its utterance (leave ‹skip_sequence_ids› out).",
             ),
             Fit::FirstOnly => Some(
                 "In frame mode only the first frame of the utterance would be used. Put the deserializer that has the \

@@ -200,7 +200,7 @@ pub(super) fn numbers(
 /// The remedy for texts where keys are numbers.
 const NOT_NUMERIC: &str = "The reader's keys are numbers, and only texts that show a number as it is printed can be keys there: \
                            '007' and '7' are different texts, and would be one key. Give the keys as numbers, or have all \
-                           keys compared as texts ('useNumericSequenceKeys = false').";
+                           keys compared as texts (‹numeric_keys = false›).";
 
 /// The number that a text shows, if no other text shows it.
 fn numeric(text: &str) -> Option<SequenceKey> {

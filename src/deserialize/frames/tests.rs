@@ -117,7 +117,7 @@ impl Chunk for FakeChunk {
 }
 
 const OPTIONS: JoinOptions<'_> =
-    JoinOptions { corpus: &Corpus::Numeric, log: Logger { trace_level: 0 }, packing: Packing::Frame };
+    JoinOptions { corpus: &Corpus::Numeric, log: Logger::new(0), packing: Packing::Frame };
 
 fn numeric() -> Arc<Corpus> {
     Arc::new(Corpus::Numeric)

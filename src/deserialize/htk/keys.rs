@@ -37,7 +37,7 @@ fn parse(text: &[u8]) -> Result<SequenceKey> {
         _ => {
             let key = quoted(text);
             let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
-            let advice = "A decimal number of up to 64 bits was expected. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
+            let advice = "A decimal number of up to 64 bits was expected. Set ‹numeric_keys = false› ‹in_the_reader›, or \
                           number the utterances.";
             Err(error.with_detail(advice).for_key(key))
         }

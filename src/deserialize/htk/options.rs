@@ -6,6 +6,7 @@ use crate::cancel::Current;
 use crate::deserialize::AnyDeserializer;
 use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
+use crate::option::FrontEnd;
 use crate::recognize::FileFormat;
 use crate::release::{Quirks, Release};
 use crate::stream::ElementType;
@@ -94,6 +95,8 @@ pub struct MlfOptions {
     pub confinement: Confinement,
     /// Those of the release in whose place the reader stands.
     pub quirks: Quirks,
+    /// Whose words messages use for options.
+    pub front_end: FrontEnd,
 }
 
 /// Options of the deserializer of lattices.
@@ -177,6 +180,10 @@ impl Format for MlfOptions {
 
     fn confine(&mut self, confinement: &Confinement) {
         self.confinement.clone_from(confinement);
+    }
+
+    fn speak(&mut self, front_end: FrontEnd) {
+        self.front_end = front_end;
     }
 
     fn follow(&mut self, release: Release) {

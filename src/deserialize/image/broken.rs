@@ -3,6 +3,7 @@
 
 use crate::lock::Mutex;
 use crate::log::{Level, Logger};
+use crate::option::FrontEnd;
 use std::collections::{BTreeMap, HashSet};
 
 /// Images that a report names.
@@ -12,6 +13,7 @@ const NAMED: usize = 10;
 pub(super) struct Broken {
     /// Their description, as the plural of a noun.
     what: &'static str,
+    front_end: FrontEnd,
     known: Mutex<Known>,
 }
 
@@ -27,8 +29,13 @@ struct Known {
 
 impl Broken {
     /// Images that are `what`, the plural of a noun.
-    pub fn new(what: &'static str) -> Broken {
-        Broken { what, known: Mutex::default() }
+    pub fn new(what: &'static str, front_end: FrontEnd) -> Broken {
+        Broken { what, front_end, known: Mutex::default() }
+    }
+
+    /// Whose words log lines use for options.
+    pub fn front_end(&self) -> FrontEnd {
+        self.front_end
     }
 
     /// Notes the image with a number. `name` is what a report says of it, `warning` the line that
@@ -50,7 +57,7 @@ impl Broken {
         let count = known.numbers.len();
         drop(known);
         match count {
-            1 => Logger::log_always(Level::Warning, &warning()),
+            1 => Logger::log_always(Level::Warning, &self.front_end.say(&warning())),
             2 => {
                 let line = format!(
                     "There are more {}. They are counted, and the end of the sweep names them.",
@@ -86,7 +93,7 @@ mod tests {
 
     #[test]
     fn reports_name_the_first_ten_once() {
-        let broken = Broken::new("broken images");
+        let broken = Broken::new("broken images", FrontEnd::default());
         for number in (0..25).rev().chain(0..25) {
             broken.note(number, || format!("line {number}"), String::new);
         }

@@ -85,7 +85,8 @@ impl FileImages {
         if count >= u64::from(ChunkId::MAX) {
             let message =
                 format!("The map has {count} images, and at most {} are possible.", ChunkId::MAX - 1);
-            let detail = "Divide the map file among several readers. With 'multiViewCrop' each image counts ten times.";
+            let detail =
+                "Divide the map file among several readers. With ‹multi_view› each image counts ten times.";
             return Err(Error::data(message).with_detail(detail).in_file(map.file()));
         }
         // In zip files there are no image files.
@@ -99,8 +100,8 @@ impl FileImages {
                 states,
                 common,
                 corpus,
-                broken: Broken::new("images that cannot be used and were left out"),
-                damaged: Broken::new("images whose data are damaged"),
+                broken: Broken::new("images that cannot be used and were left out", options.front_end),
+                damaged: Broken::new("images whose data are damaged", options.front_end),
             }),
             by_key: OnceLock::new(),
             chunks: Mutex::default(),
@@ -346,7 +347,8 @@ impl Shared {
     fn cannot_open(&self, line: u32, kind: ErrorKind, cause: &Error) -> Error {
         let message = format!("Cannot open file '{}'", quoted(self.map.path(line)));
         let error = Error::new(kind, ExceptionClass::Runtime, message);
-        error.with_detail(sentence(cause.message())).with_detail(cause.detail())
+        let (reason, detail) = cause.templates();
+        error.with_detail(sentence(reason)).with_detail(detail)
     }
 }
 
@@ -409,7 +411,8 @@ impl Origin for Shared {
         let warning = || {
             let located = self.locate(line, error.clone());
             located
-                .with_detail("The image is left out, and counts against the reader's 'maxErrors'.")
+                .with_detail("The image is left out, and counts against the reader's ‹max_errors›.")
+                .in_words_of(self.broken.front_end())
                 .to_string()
         };
         self.broken.note(line, name, warning);

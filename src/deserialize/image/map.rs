@@ -117,7 +117,7 @@ impl Map {
                 "Image '{path}' has invalid class id '{class}'. It is exceeding the label dimension of '{label_dim}'. \
                  Line {number} in file {file}."
             );
-            let detail = "Classes count from 0, and 'labelDim' is their number: set it, or correct the line.";
+            let detail = "Classes count from 0, and ‹classes› is their number: set it, or correct the line.";
             Error::data(message).with_detail(found(label)).with_detail(detail)
         })?;
         let length = u32::try_from(path.len()).map_err(|_| {
@@ -278,7 +278,7 @@ impl<'a> Keys<'a> {
             Some(CNumber::None) => {
                 let key = quoted(key.unwrap_or_default());
                 let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
-                let advice = "A key must begin with a decimal number. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
+                let advice = "A key must begin with a decimal number. Set ‹numeric_keys = false› ‹in_the_reader›, or \
                               number the images.";
                 return Err(error.with_detail(advice).for_key(key));
             }

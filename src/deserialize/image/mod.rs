@@ -133,9 +133,8 @@ impl Common {
 
 /// The error of an image file that is too large to be read.
 fn too_large(size: u64, most: u64) -> Error {
-    Error::data(format!("The image file has {size} bytes, and at most {most} are read.")).with_detail(
-        "The limit follows from 'maxPixels': raise it in the deserializer's section, or check the file.",
-    )
+    Error::data(format!("The image file has {size} bytes, and at most {most} are read."))
+        .with_detail("The limit follows from ‹max_pixels› of the deserializer: raise it, or check the file.")
 }
 
 /// Sequences of an image.
@@ -147,8 +146,11 @@ fn copies(options: &ImageOptions) -> u32 {
 fn label_dim(options: &ImageOptions) -> Result<u32> {
     let dim = u32::try_from(options.label_dim).ok().filter(|&dim| i32::try_from(dim).is_ok());
     dim.ok_or_else(|| {
-        let message =
-            format!("'labelDim' is {}, and at most {} classes are possible.", options.label_dim, i32::MAX);
+        let message = format!(
+            "The number of classes, ‹classes›, is {}, and at most {} classes are possible.",
+            options.label_dim,
+            i32::MAX
+        );
         let detail = "Set it to the number of classes.";
         Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail).in_stream(&options.labels)
     })

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::deserialize::AnyDeserializer;
 use crate::deserialize::format::{Context, Facts, Format, Opened};
 use crate::file::Confinement;
+use crate::option::FrontEnd;
 use crate::release::Release;
 use crate::stream::ElementType;
 use crate::transform::TransformOptions;
@@ -50,6 +51,8 @@ pub struct ImageOptions {
     pub as_cntk: bool,
     /// The reader's `maxErrors`: images that may be left out.
     pub max_errors: u64,
+    /// Whose words messages use for options.
+    pub front_end: FrontEnd,
 }
 
 impl Format for ImageOptions {
@@ -78,6 +81,10 @@ impl Format for ImageOptions {
 
     fn confine(&mut self, confinement: &Confinement) {
         self.confinement.clone_from(confinement);
+    }
+
+    fn speak(&mut self, front_end: FrontEnd) {
+        self.front_end = front_end;
     }
 
     fn follow(&mut self, _: Release) {

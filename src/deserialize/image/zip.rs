@@ -150,7 +150,7 @@ impl Members {
             let error = Error::data(message).with_detail(detail).in_file(map.file());
             return Err(error.in_line(u64::from(line) + 1).with_detail(format!(
                 "{lacking} lines of the map name images that their zip file does not have, or that cannot be read there. The \
-                 name after '@' and one more character must be that of the zip file's directory. With 'maxErrors' above 0, such \
+                 name after '@' and one more character must be that of the zip file's directory. With ‹max_errors› above 0, such \
                  images are left out and counted."
             )));
         }

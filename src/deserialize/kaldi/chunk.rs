@@ -287,7 +287,7 @@ impl Shared {
     fn wrong_class(&self, class: i32) -> Error {
         let message = format!("Class id '{class}' exceeds the model output dimension '{}'.", self.classes);
         Error::data(message).with_detail(
-            "Classes are numbered from 0 on. Set 'dim' to the number of classes, or correct the labels.",
+            "Classes are numbered from 0 on. Set ‹dim› to the number of classes, or correct the labels.",
         )
     }
 }

@@ -86,7 +86,7 @@ impl Index {
             Logger::log_always(Level::Warning, &line);
         }
         if entries.is_empty() {
-            let detail = "The file has no utterances, or each of them is empty or longer than 'maxSequenceSize'. Check that it is the file \
+            let detail = "The file has no utterances, or each of them is empty or longer than ‹max_sequence_size›. Check that it is the file \
                  that was meant.";
             let error = Error::data("KaldiDeserializer: No utterances to process.");
             return Err(error.with_detail(detail).in_file(&options.file));
@@ -241,12 +241,12 @@ impl<'a> Utterances<'a> {
                 true => "A matrix or vector of features was found where a vector of integers was expected.",
                 false => "A vector of integers was found where a matrix or vector of features was expected.",
             })
-            .with_detail("Sparse streams are read from vectors of integers, dense ones from features: set 'format' accordingly."));
+            .with_detail("Sparse streams are read from vectors of integers, dense ones from features: set ‹sparse› or ‹dense› accordingly."));
         }
         if !is_integers && u64::from(object.columns) != options.dim {
             let message = format!("An utterance has {} values in a frame.", object.columns);
             let detail = format!(
-                "'dim' of the stream '{}' is {}. Set it to {}, or check that the file is the one that was meant.",
+                "‹dim› of the stream '{}' is {}. Set it to {}, or check that the file is the one that was meant.",
                 options.stream, options.dim, object.columns
             );
             return Err(Error::data(message).with_detail(detail).in_stream(&options.stream));
@@ -256,7 +256,7 @@ impl<'a> Utterances<'a> {
             let message = format!(
                 "Expanded stream should only contain sequences of length 1, utterance '{key}' has {count}"
             );
-            let detail = "Give each utterance one row, or leave out 'expandToUtterance'.";
+            let detail = "Give each utterance one row, or leave out ‹expand_to_utterance›.";
             return Err(Error::data(message).with_detail(detail));
         }
         Ok(())
@@ -274,7 +274,7 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
                 let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
                 error
                     .with_detail(
-                        "A number was expected. Set 'useNumericSequenceKeys = false' beside 'deserializers', or number the \
+                        "A number was expected. Set ‹numeric_keys = false› ‹in_the_reader›, or number the \
                          utterances.",
                     )
                     .for_key(key)

@@ -80,7 +80,7 @@ impl KaldiDeserializer {
     fn from_scan(options: &KaldiOptions, corpus: &Arc<Corpus>, scan: Scan) -> Result<Self> {
         let too_large = || {
             let message = format!("The samples of the stream '{}' have too many values.", options.stream);
-            let detail = "A sample has 'dim' values of each frame of its 'contextWindow': correct the two.";
+            let detail = "A sample has ‹dim› values of each frame of its ‹context›: correct the two.";
             let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
             error.in_stream(&options.stream)
         };
@@ -167,7 +167,7 @@ fn check(options: &KaldiOptions, is_primary: bool) -> Result<()> {
         Err(error.in_stream(&options.stream))
     };
     if options.dim == 0 {
-        let message = format!("'dim' of the stream '{}' is 0.", options.stream);
+        let message = format!("‹dim› of the stream '{}' is 0.", options.stream);
         return refuse(message, "Set it to the number of values of a frame, or to the number of classes.");
     }
     if options.expand && is_primary {
@@ -185,7 +185,7 @@ fn check(options: &KaldiOptions, is_primary: bool) -> Result<()> {
             "The stream '{}' has class numbers, which have no context window and cannot be expanded.",
             options.stream
         );
-        return refuse(message, "Remove 'contextWindow' and 'expandToUtterance', or set 'format = dense'.");
+        return refuse(message, "Remove ‹context› and ‹expand_to_utterance›, or set ‹dense›.");
     }
     Ok(())
 }

@@ -138,7 +138,7 @@ fn object(
 fn without_offset() -> Error {
     Error::data("The file is an archive, and the line of the script does not say where its object begins.").with_detail(
         "Without one an object is expected at the beginning of the file, and an archive begins with a key. Give the archive \
-         itself as 'arkFile' in place of 'scpFile'; or have Kaldi write a script with offsets ('key path:offset'): \
+         itself as ‹archive_file› in place of ‹script_file›; or have Kaldi write a script with offsets ('key path:offset'): \
          copy-feats ark:OLD.ark ark,scp:NEW.ark,NEW.scp, for labels copy-int-vector.",
     )
 }
@@ -165,7 +165,7 @@ pub fn archive(path: &str, integers: bool) -> Result<Scan> {
 
 fn no_archive() -> Error {
     Error::data("No key was found: this is not a Kaldi archive.").with_detail(
-        "An archive has utterances, each a key, a blank and a matrix or vector. The path of a script file is given as 'scpFile'.",
+        "An archive has utterances, each a key, a blank and a matrix or vector. The path of a script file is given as ‹script_file›.",
     )
 }
 
@@ -292,8 +292,8 @@ impl Window {
             let opens = start.map(|start| self.bytes(start, 1).map(|bytes| bytes == b"["));
             if !opens.transpose()?.unwrap_or(false) {
                 let error = Error::data("An object is neither binary nor the text of a matrix or vector.");
-                let detail = "Text of features stands in brackets. Vectors of integers are read by streams with 'format = sparse'. \
-                              The path of a script file is given as 'scpFile'.";
+                let detail = "Text of features stands in brackets. Vectors of integers are read by streams with ‹sparse›. \
+                              The path of a script file is given as ‹script_file›.";
                 return Err(error.with_detail(detail).at(at, None));
             }
             let end = self.find(at, u64::MAX, |byte| byte == b']')?;

@@ -43,7 +43,7 @@ fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize, is_cut: bool) 
         Some(_) if is_cut => CUT.to_owned(),
         Some(_) => format!(
             "Other sequences have samples of '|{}'. Each stream needs a sample in each sequence: add one, or set \
-             'strictSequences = false', which leaves sequences without one out.",
+             ‹strict_sequences = false›, which leaves sequences without one out.",
             String::from_utf8_lossy(&rules.streams[stream].alias)
         ),
         None => String::new(),
@@ -59,7 +59,7 @@ pub(super) fn of_missing_name(file: &DataFile, rules: &Rules, stream: usize) -> 
     }
     if !alias.is_ascii() {
         return Some(format!(
-            "Names of samples are ASCII only: rename '|{alias}' in the file and in the configuration."
+            "Names of samples are ASCII only: rename '|{alias}' in the file and in the options."
         ));
     }
     if found.contains(&*alias) {
@@ -93,7 +93,7 @@ fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> Strin
     let stream = (0..rules.streams.len()).find(likest).unwrap_or(0);
     let (listed, suggested) = listing(&found, rules, stream);
     format!(
-        "The streams of the configuration read samples named {}; the line has {listed}.{suggested}",
+        "The streams that are read have samples named {}; the line has {listed}.{suggested}",
         of_streams.join(", ")
     )
 }
@@ -153,9 +153,8 @@ fn listing(found: &BTreeSet<String>, rules: &Rules, stream: usize) -> (String, S
     let mut advice = String::new();
     if let Some(example) = meant.as_ref().or(found.iter().find(usable)).filter(usable) {
         advice = format!(
-            " Write one of them as the stream's name, or as its alias: '{} = [ alias = \"{example}\" ... ]'. Upper and \
-             lower case differ.",
-            rule.name
+            " Write one of them as the stream's name, or as its alias: ‹alias = \"{example}\"›. Upper and \
+             lower case differ."
         );
     }
     if !found.iter().all(|name| name.is_ascii()) {

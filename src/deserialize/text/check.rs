@@ -35,7 +35,7 @@ const NEEDS_SAMPLE: &str = "Each stream needs a sample in each sequence.";
 /// A legal id that CNTK would not read without further settings.
 const TEXT_ID: &str = "The id of the sequence is text.";
 const TEXT_ID_IN_CNTK: &str =
-    "CNTK 2.7 itself reads such a file only if 'maxErrors' is at least the number of its lines.";
+    "CNTK 2.7 itself reads such a file only if ‹max_malformed› is at least the number of its lines.";
 
 impl TextFile {
     /// Checks a chunk; lists at most `most` findings.

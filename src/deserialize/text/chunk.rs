@@ -63,7 +63,7 @@ impl TextChunk {
             Level::Warning,
             &format!(
                 "Chunk {} of '{}': {skipped} sequences are left out because a stream has no sample in them \
-                 (strictSequences = false); {all} so far, over all sweeps.",
+                 (‹strict_sequences = false›); {all} so far, over all sweeps.",
                 self.id, rules.file
             ),
         );

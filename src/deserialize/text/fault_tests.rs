@@ -5,6 +5,7 @@ use crate::corpus::Corpus;
 use crate::deserialize::text::{TextOptions, TextStream};
 use crate::deserialize::{ChunkTable, Loaded};
 use crate::file::faults::{Fault, Faults, Operation};
+use crate::log::Logger;
 use crate::pool::Pool;
 use crate::stream::{ElementType, Storage};
 use crate::{ErrorKind, Result};
@@ -28,7 +29,7 @@ fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
         streams: vec![stream],
         skip_sequence_ids: false,
         max_errors: 0,
-        trace_level: 0,
+        log: Logger::new(0),
         chunk_size: 64 << 10,
         cache_index: false,
         keep_data_in_memory: false,

@@ -8,7 +8,6 @@ use crate::deserialize::concat::{Concat, Format, KEY_LIMIT, KeyRule};
 use crate::deserialize::files;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::{Chunk, Deserializer};
-use crate::log::Logger;
 use crate::pool::Pool;
 use crate::sequence::ChunkId;
 use std::sync::Arc;
@@ -93,6 +92,6 @@ impl Format for TextFormat {
 
     fn warn_of_repeats(&self, files: &[&TextDeserializer]) {
         let files: Vec<_> = files.iter().map(|file| (&file.shared.handle, &file.shared.index)).collect();
-        warn_of_repeats(&files, &self.corpus, &Logger { trace_level: self.options.trace_level });
+        warn_of_repeats(&files, &self.corpus, &self.options.log);
     }
 }

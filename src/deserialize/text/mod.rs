@@ -593,7 +593,7 @@ impl TextFile {
         if !self.rules.log.shows(Level::Warning) {
             self.rules.log.write(
                 Level::Error,
-                "A number of warnings were generated while reading input data, to see them please set 'traceLevel' to \
+                "A number of warnings were generated while reading input data, to see them please set ‹trace_level› to \
                  a value greater or equal to 1.",
             );
         }

@@ -4,6 +4,8 @@ use crate::Result;
 use crate::deserialize::AnyDeserializer;
 use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
+use crate::log::Logger;
+use crate::option::FrontEnd;
 use crate::release::{Quirks, Release};
 use crate::stream::{ElementType, Storage, StreamInfo};
 
@@ -24,7 +26,7 @@ pub struct TextOptions {
     /// Errors tolerated in the data.
     pub max_errors: u32,
     /// Level of logging.
-    pub trace_level: u32,
+    pub log: Logger,
     /// Bytes of a chunk; never 0.
     pub chunk_size: u64,
     /// Keep and use an index file beside the data.
@@ -97,6 +99,10 @@ impl Format for TextOptions {
 
     fn confine(&mut self, _: &Confinement) {}
 
+    fn speak(&mut self, front_end: FrontEnd) {
+        self.log.front_end = front_end;
+    }
+
     fn follow(&mut self, release: Release) {
         self.quirks = release.quirks();
     }
@@ -106,6 +112,6 @@ impl Format for TextOptions {
     }
 
     fn report_warnings(&mut self) {
-        self.trace_level = self.trace_level.max(1);
+        self.log.trace_level = self.log.trace_level.max(1);
     }
 }

@@ -93,7 +93,7 @@ impl Warnings {
         drop(state);
         for (kind, &count) in counts.iter().filter(|(_, count)| reports && **count > 0) {
             let line = format!(
-                "Chunk {chunk} of '{}' has {count} more {}. Set 'traceLevel = 2' to see each of them.",
+                "Chunk {chunk} of '{}' has {count} more {}. Set ‹trace_level = 2› to see each of them.",
                 rules.file,
                 shown(rules, kind)
             );

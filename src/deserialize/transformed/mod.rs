@@ -161,7 +161,7 @@ fn shape_before(stream: &StreamInfo, given: Option<[usize; 3]>) -> Result<Option
     let refuse = |found: String| {
         let message = format!("The samples of the stream '{}' cannot be transformed: {found}.", stream.name);
         let detail = "Transforms are for dense streams whose samples are images: of three dimensions, channels, columns \
-                      and rows, or with 'imageShape = \"channels:columns:rows\"'.";
+                      and rows, or with ‹image_shape›.";
         Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(&stream.name))
     };
     if stream.storage != Storage::Dense || stream.is_binary {
@@ -173,7 +173,7 @@ fn shape_before(stream: &StreamInfo, given: Option<[usize; 3]>) -> Result<Option
         (_, _) if stream.has_late_shape() => Ok(given),
         (Some(given), _) if size(given) == Some(stream.sample_size()) => Ok(Some(given)),
         (Some(given), _) => {
-            refuse(format!("'imageShape' is {given:?}, and a sample has {} values", stream.sample_size()))
+            refuse(format!("‹image_shape› is {given:?}, and a sample has {} values", stream.sample_size()))
         }
         (None, &[channels, width, height]) => Ok(Some([channels, width, height])),
         (None, shape) => refuse(format!("their shape is {shape:?}")),

@@ -149,20 +149,21 @@ fn layout(asked: u64, (left, right): (u32, u32), dim: usize) -> Result<(usize, u
     // The limit of the other dense formats: the bytes of a sample must have a size.
     let Some(sample) = sample.filter(|&size| size <= isize::MAX as usize / 8) else {
         let message = format!("Sample dimension ({asked}) with {frames} frames is too large.");
-        let detail = "Their product is the number of values of a sample: correct 'dim' or 'contextWindow'.";
+        let detail = "Their product is the number of values of a sample: correct ‹dim› or ‹context›.";
         return Err(Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail));
     };
-    let own = format!("'dim' is {asked}, and a frame of the first file has {dim} values.");
+    let own = format!("‹dim› is {asked}, and a frame of the first file has {dim} values.");
     if (left, right) != (0, 0) {
         if sample / frames as usize >= dim {
             return Ok((left as usize, right as usize, sample));
         }
         // CNTK 2.7 writes past the end of the sample.
-        let message = "HTKDeserializer: 'dim' is smaller than the dimension of the input features";
-        let detail = format!("With a 'contextWindow', 'dim' is the dimension of one frame: set it to {dim}.");
+        let message = "HTKDeserializer: ‹dim› is smaller than the dimension of the input features";
+        let detail = format!("With a ‹context›, ‹dim› is the dimension of one frame: set it to {dim}.");
         return Err(Error::config(ExceptionClass::Runtime, message).with_detail(own).with_detail(detail));
     }
-    let detail = "Without a 'contextWindow', 'dim' must be that number, or an odd multiple of it for neighbouring frames.";
+    let detail =
+        "Without a ‹context›, ‹dim› must be that number, or an odd multiple of it for neighbouring frames.";
     if !sample.is_multiple_of(dim) {
         let message = "HTKDeserializer: model vector size is not multiple of input features";
         return Err(Error::config(ExceptionClass::Runtime, message).with_detail(own).with_detail(detail));

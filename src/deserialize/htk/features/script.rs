@@ -139,7 +139,7 @@ impl Script {
                 let message = format!(
                     "Expanded stream should only contain sequences of length 1, utterance '{key}' has {frames}"
                 );
-                let detail = "Give each utterance one frame, or leave out 'expandToUtterance'.";
+                let detail = "Give each utterance one frame, or leave out ‹expand_to_utterance›.";
                 return Err(location(Error::data(message).with_detail(detail).for_key(key)));
             }
             if frames <= rules.max_frames {
@@ -330,7 +330,7 @@ impl<'a> Line<'a> {
 const EXPECTED: &str = "Expected is 'key=path[first,last]' with the numbers of the first and the last frame.";
 
 const KALDIS: &str = "If it is a script of Kaldi ('key path:offset'), read it with a deserializer of the type \
-                      'KaldiDeserializer'; of recordings (wav.scp) compute the features first.";
+                      ‹kaldi_type›; of recordings (wav.scp) compute the features first.";
 
 fn found(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(format!("The line is '{}'.", quoted(line)))

@@ -265,13 +265,13 @@ fn locate(files: &[ScriptFile], line: u32) -> (&str, u32) {
 fn nothing_left(count: usize, longer: u64) -> String {
     match (count, longer) {
         (0, 0) => "The script files have no lines of utterances.".to_owned(),
-        (0, _) => format!("All {longer} utterances have more frames than 'maxSequenceSize' allows: increase it."),
+        (0, _) => format!("All {longer} utterances have more frames than ‹max_sequence_size› allows: increase it."),
         (_, 0) => "Every key appears more than once, and all utterances of a repeated key are dropped: give each a key of \
                    its own."
             .to_owned(),
         (_, _) => format!(
-            "{longer} utterances have more frames than 'maxSequenceSize' allows, and the keys of the others all appear more than \
-             once, so that these are dropped, too: give each utterance a key of its own, or increase 'maxSequenceSize'."
+            "{longer} utterances have more frames than ‹max_sequence_size› allows, and the keys of the others all appear more than \
+             once, so that these are dropped, too: give each utterance a key of its own, or increase ‹max_sequence_size›."
         ),
     }
 }

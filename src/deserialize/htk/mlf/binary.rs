@@ -34,7 +34,8 @@ pub(super) fn read_version(file: &DataFile) -> Result<Version> {
     let mut header = [0; HEADER as usize];
     let count = file.read_at(0, &mut header)?;
     if count < header.len() || !header.starts_with(TAG) {
-        let detail = "It must begin with 'MLF' and a version. Labels in text are read by the type 'HTKMLFDeserializer'.";
+        let detail =
+            "It must begin with 'MLF' and a version. Labels in text are read by the type ‹mlf_type›.";
         let error = Error::data("MLFBinaryIndexBuilder: MLF binary file is malformed.").with_detail(detail);
         return Err(error.in_file(file.path()).at(0, None));
     }

@@ -260,7 +260,8 @@ fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry, file: &str) -> 
     let key = shared.corpus.text_of(entry.key);
     let quote = if shared.frame_mode { "" } else { "'" };
     let place = format!("(file {file}, offset {})", entry.offset);
-    let advice = "It is left out, and counts against the reader's 'maxErrors'. Mend or remove it.";
+    let advice = "It is left out, and counts against the reader's ‹max_errors›. Mend or remove it.";
+    let advice = shared.front_end.say(advice);
     vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}. {advice} {place}")]
 }
 
@@ -274,7 +275,7 @@ pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure, 
         }
         Failure::Class { class, at, is_text } => {
             let message = format!("Class id '{class}d' exceeds the model output dimension '{dim}'.");
-            let detail = "Set 'labelDim' to the number of classes, or correct the labels.";
+            let detail = "Set ‹classes› to the number of classes, or correct the labels.";
             (Error::data(message).with_detail(detail), at, is_text)
         }
         Failure::Runs { sum, at } => {

@@ -37,6 +37,7 @@ use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
 use crate::log::{Level, Logger, Repeated};
 use crate::memory::Meter;
+use crate::option::FrontEnd;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{Storage, StreamInfo};
 use crate::{Error, Result};
@@ -72,6 +73,8 @@ struct MlfShared {
     meter: Meter,
     /// Utterances that were left out.
     invalid: Repeated,
+    /// Whose words log lines use for options.
+    front_end: FrontEnd,
 }
 
 /// One of the files.
@@ -128,6 +131,7 @@ impl MlfDeserializer {
             corpus: Arc::clone(corpus),
             meter: Meter::default(),
             invalid: Repeated::new("utterances that could not be parsed and were left out"),
+            front_end: options.front_end,
         };
         Ok(MlfDeserializer { streams: vec![stream], shared })
     }
@@ -145,11 +149,11 @@ fn check(options: &MlfOptions, is_primary: bool) -> Result<()> {
     if options.dim > LARGEST_DIM {
         let dim = options.dim;
         let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{LARGEST_DIM}d'\n");
-        let detail = "Set 'labelDim' to the number of classes. Labels are kept as numbers of 16 bits.";
+        let detail = "Set ‹classes› to the number of classes. Labels are kept as numbers of 16 bits.";
         return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
     }
     if options.phone_boundaries && options.binary {
-        let detail = "Binary labels have no boundaries of phones: remove 'phoneBoundaries', or read the labels in text.";
+        let detail = "Binary labels have no boundaries of phones: remove ‹phone_boundaries›, or read the labels in text.";
         return Err(
             logic("TODO: implement phoneBoundaries setting in Binary MLF deserializer.").with_detail(detail)
         );

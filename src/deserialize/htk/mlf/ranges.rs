@@ -106,10 +106,10 @@ impl Flaw {
             Flaw::Backwards => "A range ends where it starts, or later.",
             Flaw::TooLarge => "Frame numbers must be less than 4294967296.",
             Flaw::NotFourColumns => {
-                "Without a list of states ('labelMappingFile') a line must be: start, end, name, class."
+                "Without a list of states (‹state_list›) a line must be: start, end, name, class."
             }
             Flaw::UnknownState(_) => {
-                "Add the state to the list of states ('labelMappingFile'), or correct the line."
+                "Add the state to the list of states (‹state_list›), or correct the line."
             }
             Flaw::NoClass => "The fourth column must be the number of a class.",
             Flaw::LargeClass(_) => "Classes are numbers from 0 to 65535.",

@@ -28,6 +28,7 @@ use crate::file::DataFile;
 use crate::fingerprint::mix;
 use crate::image::Region;
 use crate::log::Level;
+use crate::log::Logger;
 use crate::memory::room;
 use crate::release::Quirks;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -78,7 +79,7 @@ impl Base64Images {
             skip_sequence_ids: !has_keys,
             chunk_size: CHUNK_BYTES,
             cache: options.cache_index,
-            trace_level: Level::Warning as u32,
+            log: Logger::new(Level::Warning as u32),
             key_limit: None,
             warns_of_repeats: true,
             quirks: Quirks::default(),
@@ -88,7 +89,7 @@ impl Base64Images {
         let common = Common::new(options, users, label_dim(options)?)?;
         let infos = index.chunks().iter().map(|chunk| {
             let sequences = chunk.sequences.checked_mul(common.copies).ok_or_else(|| {
-                let detail = "With 'multiViewCrop' each counts ten times; at most 4294967295 are possible.";
+                let detail = "With ‹multi_view› each counts ten times; at most 4294967295 are possible.";
                 Error::data("A chunk has too many images.").with_detail(detail).in_file(path)
             })?;
             Ok(ChunkInfo { samples: sequences.into(), sequences })
@@ -101,8 +102,8 @@ impl Base64Images {
             corpus: Arc::clone(corpus),
             common: Arc::new(common),
             buffers: BufferPool::new(0),
-            broken: Broken::new("images that could not be decoded and were left out"),
-            damaged: Broken::new("images whose data are damaged"),
+            broken: Broken::new("images that could not be decoded and were left out", options.front_end),
+            damaged: Broken::new("images whose data are damaged", options.front_end),
         };
         let sizes =
             (0..infos.len() as ChunkId).map(|chunk| shared.bytes(chunk)).map(|bytes| bytes.end - bytes.start);
@@ -152,7 +153,7 @@ fn explain_text_key(error: Error, first: &[u8], corpus: &Corpus) -> Error {
     }
     let key = crate::shown::quoted(&key[..key.len().min(80)]);
     let detail = format!(
-        "The first line begins with the key '{key}', which is a text: set 'useNumericSequenceKeys = false' beside 'deserializers'; or \
+        "The first line begins with the key '{key}', which is a text: set ‹numeric_keys = false› ‹in_the_reader›; or \
          write numbers as keys, or no keys."
     );
     let mut explained = Error::data(error.message())
@@ -304,7 +305,7 @@ impl Chunk for Base64Chunk {
                 let warning = || {
                     format!(
                         "Could not decompress sequence with id '{id}' in the input file '{path}': {why}. The image is left out, and counts \
-                     against the reader's 'maxErrors'. Fix or replace it. (file {path}, offset {}, sequence {id})",
+                     against the reader's ‹max_errors›. Fix or replace it. (file {path}, offset {}, sequence {id})",
                         span.offset
                     )
                 };

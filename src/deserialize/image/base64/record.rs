@@ -56,7 +56,7 @@ impl Rules<'_> {
             let message = format!(
                 "Image with id '{id}' has invalid class id '{class}'. It is exceeding the label dimension of '{label_dim}'"
             );
-            Error::data(message).with_detail("Classes count from 0, and 'labelDim' is their number: set it, or correct the line.")
+            Error::data(message).with_detail("Classes count from 0, and ‹classes› is their number: set it, or correct the line.")
         })?;
         let Some(tab) = memchr(b'\t', line) else {
             let message = format!("No data found for sequence '{id}' in the input file '{file}'");

@@ -283,7 +283,7 @@ fn data_that_changed_while_it_was_indexed_gets_no_cache() {
     let cache = Cache::beside(&file, &data.options, &data.corpus).expect("a cache");
     let index = index.expect("an index");
     let whole = index.parts.iter().next().expect("a part");
-    cache.write(&source, &whole.table, &Logger { trace_level: 0 });
+    cache.write(&source, &whole.table, &Logger::new(0));
     assert_eq!(data.cache(), None);
 }
 

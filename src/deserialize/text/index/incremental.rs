@@ -22,7 +22,7 @@ use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{ChunkInfo, IndexProgress};
 use crate::exit;
 use crate::file::{DataFile, FileState};
-use crate::log::{Level, Logger};
+use crate::log::Level;
 use crate::pool::Pool;
 use crate::sequence::ChunkId;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -94,7 +94,7 @@ impl IncrementalIndex {
     ) -> Result<IncrementalIndex> {
         let source = Source::new(file)?;
         let start = Start::read(&source, options, corpus)?;
-        warnings::of_ignored_ids(&source, options, start, &Logger { trace_level: options.trace_level })?;
+        warnings::of_ignored_ids(&source, options, start, &options.log)?;
         // One part for each step that completes a chunk.
         let steps = (source.size() - start.content).div_ceil(step) as usize;
         let state = State {
@@ -236,7 +236,7 @@ impl Background {
         }
         self.changed.notify_all();
         MutexGuard::unlocked(&mut state, || {
-            let log = Logger { trace_level: self.options.trace_level };
+            let log = self.options.log;
             match advanced {
                 _ if is_cancelled => {}
                 Ok(()) if !is_done => {}
@@ -324,7 +324,7 @@ impl Background {
         chunks: usize,
         waiting: &Waiting,
     ) -> Result<()> {
-        let log = Logger { trace_level: self.options.trace_level };
+        let log = self.options.log;
         // What failed before is tried again.
         state.failure = None;
         while state.chunks < chunks {

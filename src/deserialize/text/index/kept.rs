@@ -79,8 +79,8 @@ impl IndexCache {
         let file: DataFile = open_file(&self.file)?;
         let cache = Cache::beside(&file, &self.options, &self.corpus).ok_or_else(|| {
             let message = format!("The file '{}' can have no index cache.", self.file);
-            let detail = "Its keys are texts, whose numbers differ from run to run. Set hashSequenceKeys = true in the \
-                          configuration, or useNumericSequenceKeys = true if the keys are numbers.";
+            let detail = "Its keys are texts, whose numbers differ from run to run. Set ‹hash_keys = true› ‹in_the_reader›, \
+                          or ‹numeric_keys = true› if the keys are numbers.";
             Error::argument(message).with_detail(detail).in_file(&self.file)
         })?;
         Pool::shared()?

@@ -82,7 +82,7 @@ impl Table {
         let message = format!("Sequence id {} is too large for a file that is one of several.", span.key);
         let detail = format!(
             "The ids of each file are numbers of their own, and have to be less than {limit}. If all files share one \
-             numbering, set sharedIds = true, which allows larger ids."
+             numbering, set ‹shared_ids = true›, which allows larger ids."
         );
         let error = Error::data(message).with_detail(detail).for_key(span.key.to_string());
         Err(error.at(span.offset, file.line_at(span.offset)))

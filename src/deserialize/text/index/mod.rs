@@ -78,7 +78,7 @@ pub struct IndexOptions {
     /// Whether the index cache is read and written.
     pub cache: bool,
     /// Greatest level of the lines that are logged.
-    pub trace_level: u32,
+    pub log: Logger,
     /// Keys have to be less than this.
     pub key_limit: Option<SequenceKey>,
     /// Whether a warning names keys that several sequences have.
@@ -96,7 +96,7 @@ impl IndexOptions {
             skip_sequence_ids: options.skip_sequence_ids,
             chunk_size: options.chunk_size,
             cache: options.cache_index,
-            trace_level: options.trace_level,
+            log: options.log,
             key_limit: None,
             warns_of_repeats: true,
             quirks: options.quirks,
@@ -172,7 +172,7 @@ impl Index {
 
     fn open_cut(file: &DataFile, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
         let begun = Instant::now();
-        let log = Logger { trace_level: options.trace_level };
+        let log = options.log;
         let source = Source::new(file)?;
         let start = Start::read(&source, options, corpus)?;
         warnings::of_ignored_ids(&source, options, start, &log)?;

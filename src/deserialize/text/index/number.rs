@@ -19,7 +19,7 @@ impl Digits {
     /// CNTK's error for a number that is too large.
     pub fn overflow() -> Error {
         Error::data("Overflow while reading a numeric sequence id (8-bit value).")
-            .with_detail("An id has to be below 2^64: choose smaller ids, or useNumericSequenceKeys = false.")
+            .with_detail("An id has to be below 2^64: choose smaller ids, or set ‹numeric_keys = false›.")
     }
 
     /// Reads the digits at the start of `text`.

@@ -37,7 +37,7 @@ impl Start {
                 "Found a UTF-16 BOM at the beginning of the input file ({}). UTF-16 encoding is currently not supported.",
                 source.file.path()
             ))
-            .with_detail(FileFormat::Utf16.advice())
+            .with_detail(FileFormat::Utf16.remedy())
             .at(0, Some(1)));
         }
         if let Some(encoding) = other_encoding(bytes.fill()?) {
@@ -84,13 +84,13 @@ impl Start {
             )
             .with_detail(match skip_sequence_ids {
                 true => {
-                    "'skipSequenceIds = true' makes each line a sequence without a key, so it cannot be joined by keys that are \
+                    "‹skip_sequence_ids = true› makes each line a sequence without a key, so it cannot be joined by keys that are \
                      text: leave it out, and begin each line with the key of its sequence. In frame mode the lines of an \
                      utterance go with its frames, one by one."
                 }
                 false => {
                     "The lines begin with '|' instead of a key. Put the key of its sequence and a blank before each line, \
-                     the same key before all lines of an utterance; or set 'useNumericSequenceKeys = true', if no other deserializer has keys that are text."
+                     the same key before all lines of an utterance; or set ‹numeric_keys = true›, if no other deserializer has keys that are text."
                 }
             })
             .at(content, Some(line + 1)));
@@ -106,7 +106,7 @@ impl Start {
 /// What to do about a file that begins with neither an id nor a sample.
 fn without_id(source: &Source<'_>) -> String {
     if FileFormat::of_data(source.file).is_ok_and(|format| format == FileFormat::CtfTextIds) {
-        return "Its ids are text, and numbers were expected. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
+        return "Its ids are text, and numbers were expected. Set ‹numeric_keys = false› ‹in_the_reader›, or \
                 number the sequences."
             .to_owned();
     }

@@ -255,7 +255,7 @@ impl Builder {
     fn refuse(&self, record: Record, message: &str) -> Error {
         let line = self.keys_are_lines.then(|| record.key + 1);
         let detail = "Sequences and chunks may have 4 GB, and a file 4294967295 chunks: give each sequence an id of its own, or set \
-                      another 'chunkSizeInBytes'.";
+                      another ‹chunk_size›.";
         let error = Error::data(message).with_detail(detail).at(record.offset, line);
         error.for_key(record.key.to_string())
     }

@@ -13,7 +13,7 @@ pub(super) fn options(main_stream: Option<&str>) -> IndexOptions {
         skip_sequence_ids: false,
         chunk_size: 32 << 20,
         cache: false,
-        trace_level: 0,
+        log: Logger::new(0),
         key_limit: None,
         warns_of_repeats: true,
         quirks: Quirks::default(),

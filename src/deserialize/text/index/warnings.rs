@@ -59,7 +59,7 @@ fn about_ignored_ids(source: &Source<'_>, options: &IndexOptions, start: Start) 
         format!(
             "Line {second} of '{path}' begins with a sequence id, but line {first}, which is the first, has none. The first \
              line decides: all ids are ignored, and every line is a sequence. If sequences of several lines are meant, \
-             begin the file with a line that has an id; if not, set skipSequenceIds = true, which ends this warning."
+             begin the file with a line that has an id; if not, set ‹skip_sequence_ids = true›, which ends this warning."
         )
     }))
 }

@@ -66,7 +66,7 @@ impl BadId {
             BadId::Tail => {
                 "An id is digits only, and what follows them cannot be read: lines with 0.0 and 0.5 are one sequence, and so \
                  are lines with 1089-0 and 1089-1. Write whole numbers with a blank after them, or have the ids read as text by \
-                 'useNumericSequenceKeys = false'."
+                 ‹numeric_keys = false›."
             }
             BadId::NoDigits => {
                 "A line begins with the id of its sequence, digits without a sign, or with '|': this line belongs to the sequence \

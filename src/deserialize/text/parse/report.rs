@@ -94,7 +94,7 @@ impl Cause {
             Cause::TextId(_) => "lines that begin with an id that is text",
             Cause::BadId { why, .. } => why.what(),
             Cause::NoName(_) => "samples without a name",
-            Cause::LongName => "names that are longer than every name of the configuration",
+            Cause::LongName => "names that are longer than that of every stream",
             Cause::ShortSample { .. } => "dense samples with too few values",
             Cause::LongSample { .. } => "dense samples with too many values",
             Cause::Number(_) => "values that are no numbers",
@@ -128,11 +128,11 @@ impl Cause {
     pub fn remedy(self) -> &'static str {
         match self {
             Cause::ShortSample { .. } => {
-                "The missing values are zeros. Set 'dim' to the number of values, or write all of them."
+                "The missing values are zeros. Set ‹dim› to the number of values, or write all of them."
             }
-            Cause::LongSample { .. } => "The sample is left out. Set 'dim' to the number of values.",
+            Cause::LongSample { .. } => "The sample is left out. Set ‹dim› to the number of values.",
             Cause::IndexTooLarge { .. } => {
-                "The sample is left out. Set 'dim' to one more than the largest index; indices count from 0."
+                "The sample is left out. Set ‹dim› to one more than the largest index; indices count from 0."
             }
             Cause::CrowdedLine { .. } => {
                 "A line has at most one sample of each stream: begin a new line for the next one."
@@ -142,14 +142,14 @@ impl Cause {
                 "The sample is left out. A sparse sample is 'index:value' pairs; number classes and words from 0."
             }
             Cause::NoIndex(_) | Cause::NoColon { .. } => {
-                "The sample is left out. A sparse sample is 'index:value' pairs; set 'format = \"dense\"' if it is plain values."
+                "The sample is left out. A sparse sample is 'index:value' pairs; set ‹dense› if it is plain values."
             }
             Cause::Number(flaw) => match flaw.found() {
                 Some(b',') => {
                     "The sample is left out. Write a point in place of a decimal comma, and blanks between values."
                 }
                 Some(b':') => {
-                    "The sample is left out. A dense sample has values only; set 'format = \"sparse\"' if it is \
+                    "The sample is left out. A dense sample has values only; set ‹sparse› if it is \
                      'index:value' pairs."
                 }
                 Some(b'.') => "The sample is left out. A number begins with a digit: 0.5, not .5.",
@@ -162,36 +162,36 @@ impl Cause {
             },
             Cause::TextId(_) => {
                 "The id is text: CNTK 2.7 counts an error for each line that begins with one, and reads the line all the same. Set \
-                 'maxErrors' in the section of the file to the number of these lines or more, or number the sequences."
+                 ‹max_malformed› of the deserializer to the number of these lines or more, or number the sequences."
             }
             Cause::NoPrefix(_) => "Samples begin with '|' and the name of their stream.",
             Cause::BadId { why, .. } => why.remedy(),
             Cause::NoName(_) => "The name of a stream follows '|' without a blank between them.",
             Cause::LongName => {
-                "This release of CNTK counts an error for each: add a stream of this name, or raise 'maxErrors'."
+                "This release of CNTK counts an error for each: add a stream of this name, or raise ‹max_malformed›."
             }
             Cause::EmptyLine => {
-                "It has no sample of any stream of the configuration: add one, correct its names, or remove the line."
+                "It has no sample of any stream that is read: add one, correct its names, or remove the line."
             }
             Cause::Ended(_) => "End the last line, too; if it is incomplete, the file was cut.",
             Cause::TooManySamples { lone_returns: true, .. } => BadId::LoneReturn.remedy(),
             Cause::TooManySamples { .. } => {
-                "A sequence is as long as it has lines, or as the stream with 'definesMBSize = true' is: no stream may be longer."
+                "A sequence is as long as it has lines, or as the stream with ‹defines_minibatch_size = true› is: no stream may be longer."
             }
             Cause::TooFewSamples { .. } => {
-                "At least one stream needs a sample in each line of the sequence; or set 'strictSequences = false'."
+                "At least one stream needs a sample in each line of the sequence; or set ‹strict_sequences = false›."
             }
             Cause::FileEnded => "It was cut while it was in use: write it again, and open the reader anew.",
             Cause::NotFinite { is_nan: false } => {
                 "It is delivered as infinity, as by CNTK, and spoils most training. The largest float is about 3.4e38, the largest \
-                 double 1.8e308: correct the number, or set 'precision = \"double\"' if it is within the range of a double."
+                 double 1.8e308: correct the number, or set ‹double_precision› if it is within the range of a double."
             }
             Cause::NotFinite { is_nan: true } => {
                 "It is delivered as NaN, as by CNTK, and spoils training: correct the number."
             }
             Cause::Underflow => {
                 "The smallest float is about 1e-45, the smallest double 5e-324: write 0, scale the values, or set \
-                 'precision = \"double\"'."
+                 ‹double_precision›."
             }
             Cause::BadLine { .. } | Cause::FewLines { .. } | Cause::IndexOverflow | Cause::EmptyStream => "",
         }

@@ -70,7 +70,7 @@ impl Rules {
                 );
                 return Err(wrong(
                     text,
-                    "Set 'dim' to one more than the largest index, or to the number of values.",
+                    "Set ‹dim› to one more than the largest index, or to the number of values.",
                     &stream.name,
                 ));
             }
@@ -78,7 +78,7 @@ impl Rules {
                 let first = &streams[first];
                 let text = format!("Alias {} is already mapped to input {}.", stream.alias, first.name);
                 let detail =
-                    "The samples of a name belong to one stream: give each stream another name or 'alias'.";
+                    "The samples of a name belong to one stream: give each stream another name or ‹alias›.";
                 return Err(wrong(text, detail, &stream.name));
             }
             streams.push(StreamRule {
@@ -96,7 +96,7 @@ impl Rules {
             main: options.streams.iter().position(|stream| stream.defines_mb_size),
             strict: options.strict_sequences,
             max_errors: u64::from(options.max_errors),
-            log: Logger { trace_level: options.trace_level },
+            log: options.log,
             corpus: Arc::clone(corpus),
             streams,
         })

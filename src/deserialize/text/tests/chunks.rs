@@ -5,6 +5,7 @@ use crate::corpus::Corpus;
 use crate::deserialize::text::TextDeserializer;
 use crate::deserialize::text::{TextOptions, TextStream};
 use crate::deserialize::{Ahead, Chunk, ChunkSource, ChunkTable, Loaded};
+use crate::log::Logger;
 use crate::pack::plain::PlainSequence;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, ErrorKind};
@@ -32,7 +33,7 @@ pub fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
         streams: vec![stream("s", 1000, Storage::SparseCsc), stream("x", 2, Storage::Dense)],
         skip_sequence_ids: false,
         max_errors,
-        trace_level: 0,
+        log: Logger::new(0),
         chunk_size: 32 << 20,
         cache_index: false,
         keep_data_in_memory: false,

@@ -48,7 +48,7 @@ pub fn rules(streams: &str, max_errors: u64) -> Rules {
         main,
         strict: true,
         max_errors,
-        log: Logger { trace_level: 0 },
+        log: Logger::new(0),
         corpus: Arc::new(Corpus::Numeric),
     }
 }

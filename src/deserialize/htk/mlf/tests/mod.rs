@@ -8,6 +8,7 @@ mod utterances;
 
 use super::*;
 use crate::deserialize::Loaded;
+use crate::option::FrontEnd;
 use crate::pool::Pool;
 use crate::sequence::ValueForm;
 use crate::stream::ElementType;
@@ -18,6 +19,7 @@ pub fn data(name: &str) -> String {
 
 pub fn options(files: &[&str]) -> MlfOptions {
     MlfOptions {
+        front_end: FrontEnd::default(),
         stream: "labels".into(),
         files: files.iter().map(|&name| data(name)).collect(),
         state_list: Some(data("state.list")),

@@ -1,0 +1,112 @@
+use super::*;
+use std::collections::HashSet;
+
+#[test]
+fn each_front_end_has_its_words() {
+    let template = "Set ‹max_errors = 3› of the reader, or ‹strict_sequences = false› and ‹dim›.";
+    for (front_end, said) in [
+        (
+            FrontEnd::Configuration,
+            "Set 'maxErrors = 3' of the reader, or 'strictSequences = false' and 'dim'.",
+        ),
+        (FrontEnd::Rust, "Set 'max_errors(3)' of the reader, or 'strict_sequences(false)' and 'dim'."),
+        (FrontEnd::Cpp, "Set 'max_errors = 3' of the reader, or 'StrictSequences(false)' and 'dim'."),
+        (FrontEnd::Python, "Set 'max_errors=3' of the reader, or 'strict_sequences=False' and 'shape'."),
+    ] {
+        assert_eq!(front_end.say(template), said);
+    }
+    let template = "‹numeric_keys = false›, ‹numeric_keys›, ‹sparse›";
+    let said = "'options={\"useNumericSequenceKeys\": False}', 'options={\"useNumericSequenceKeys\": ...}', 'is_sparse=True'";
+    assert_eq!(FrontEnd::Python.say(template), said);
+}
+
+#[test]
+fn text_that_names_no_option_stays() {
+    for text in ["", "plain", "‹", "a ‹b› c", "‹max_errors", "‹‹max_errorz››", "›‹"] {
+        assert_eq!(FrontEnd::Python.say(text), text);
+    }
+    assert_eq!(FrontEnd::Python.say("‹‹dim›› ‹x"), "‹'shape'› ‹x");
+}
+
+#[test]
+fn ids_are_distinct() {
+    let mut ids = HashSet::new();
+    assert!(OPTIONS.iter().all(|option| ids.insert(option.id)));
+}
+
+/// Sources outside of the language, with their paths.
+fn sources() -> Vec<(String, String)> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![root];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the sources").flatten() {
+            let path = entry.path();
+            let name = path.display().to_string();
+            let is_ours = name.contains("/config")
+                || name.contains("/option/")
+                || name.contains("tests")
+                || name.ends_with("schedules.rs");
+            match path.is_dir() {
+                _ if is_ours => {}
+                true => folders.push(path),
+                false if name.ends_with(".rs") => {
+                    let text = std::fs::read_to_string(&path).expect("a source");
+                    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
+                    found.push((name, code));
+                }
+                false => {}
+            }
+        }
+    }
+    assert!(found.len() > 200, "{}", found.len());
+    found
+}
+
+#[test]
+fn ids_in_messages_exist_and_are_all_used() {
+    let mut used = HashSet::new();
+    for (name, code) in sources() {
+        for part in code.split('‹').skip(1) {
+            let Some((inside, _)) = part.split_once('›') else { panic!("{name}: ‹{part}") };
+            let id = inside.split(" = ").next().unwrap_or_default();
+            let option = OPTIONS.iter().find(|option| option.id == id);
+            let option = option.unwrap_or_else(|| panic!("{name}: no option has the id '{id}'"));
+            used.insert(option.id);
+        }
+    }
+    let unused: Vec<_> = OPTIONS.iter().map(|option| option.id).filter(|id| !used.contains(id)).collect();
+    assert!(unused.is_empty(), "{unused:?}");
+}
+
+/// Texts of CNTK's own.
+const CNTKS: [&str; 2] =
+    ["TODO: implement phoneBoundaries setting", "rightSplice should be less than the truncation length"];
+
+#[test]
+fn no_message_outside_of_the_language_names_a_key_of_it() {
+    // Words of one language that no other front end spells alike.
+    let keys: HashSet<&str> = OPTIONS
+        .iter()
+        .filter_map(|option| match option.configuration {
+            Word::Key(key) => Some(key),
+            _ => None,
+        })
+        .filter(|key| *key != "file")
+        .collect();
+    let mut found = Vec::new();
+    for (name, code) in sources() {
+        let is_own = |line: &str| {
+            !line.trim_start().starts_with("//") && !CNTKS.iter().any(|text| line.contains(text))
+        };
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| is_own(line)) {
+            let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+            // Words of one part are also Rust's.
+            let is_key = |word: &&str| keys.contains(word) && word.contains(|c: char| c.is_ascii_uppercase());
+            let quoted = line.split('\'').skip(1).map(|part| part.split(" = ").next().unwrap_or_default());
+            let named = words.filter(is_key).chain(quoted.filter(|word| keys.contains(word)));
+            found.extend(named.map(|word| format!("{name}:{}: {word}", number + 1)));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
