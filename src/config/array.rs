@@ -11,6 +11,7 @@ use super::unread::ReadLog;
 use crate::error::ExceptionClass::Runtime;
 use crate::file::address;
 use crate::limits::{MOST_ARRAY_BYTES, MOST_ELEMENTS};
+use crate::option;
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -78,7 +79,12 @@ impl Array {
         let value = |text: &SourceText| {
             T::from_value(text).map_err(|error| {
                 let (path, found) = (&self.path, &**text);
-                let detail = format!("An element of '{path}' is '{found}'. Expected {}.", T::EXPECTED);
+                let (section, key) = path.rsplit_once(':').unwrap_or((path, ""));
+                let detail = format!(
+                    "An element of {} is '{found}'. Expected {}.",
+                    option::at(section, key),
+                    T::EXPECTED
+                );
                 text.blame(0, error.with_detail(detail))
             })
         };

@@ -15,6 +15,7 @@ use super::section::Section;
 use super::transforms::{self, Scope};
 use super::{UserType, binary, image, kaldi, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use crate::option;
 use crate::option::FrontEnd;
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
@@ -54,7 +55,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     if numeric_keys && hash_keys {
         let error = Error::config(Runtime, "Hashing should not be used with numeric sequence keys.");
         let error = error.with_detail(format!(
-            "'hashSequenceKeys' in '{}' is for keys that are text: set 'useNumericSequenceKeys = false', or leave it out.",
+            "‹hash_keys› in '{}' is for keys that are text: set ‹numeric_keys = false›, or leave it out.",
             section.path()
         ));
         return Err(section.blame("hashSequenceKeys", error));
@@ -167,9 +168,9 @@ fn read_lockstep(section: &Section, packing: Packing, is_listed_late: bool) -> R
         return Ok(false);
     }
     let reason = if section.get_or("localTimeline", false)? {
-        "'localTimeline = true' lets each worker go through the data at a pace of its own. Leave it out"
+        "‹local_timeline = true› lets each worker go through the data at a pace of its own. Leave it out"
     } else if matches!(packing, Packing::Truncated { .. }) {
-        "'truncated = true' leaves each worker pieces of sequences for later. Train on whole sequences"
+        "‹truncated› leaves each worker pieces of sequences for later. Train on whole sequences"
     } else if is_listed_late {
         "The chunks of the user's deserializer list their sequences only when they are loaded, so a worker does not know those of \
          the others. List them beforehand"
@@ -177,7 +178,7 @@ fn read_lockstep(section: &Section, packing: Packing, is_listed_late: bool) -> R
         return Ok(true);
     };
     let error = Error::config(Runtime, "Workers cannot read in lockstep here.");
-    let detail = format!("{reason}, or remove 'lockstep' from '{}'.", section.path());
+    let detail = format!("{reason}, or remove ‹lockstep› from '{}'.", section.path());
     Err(section.blame("lockstep", error.with_detail(detail)))
 }
 
@@ -230,7 +231,7 @@ pub(super) fn read_level(section: &Section, key: &str) -> Result<i32> {
     if level >= 0 || !section.is_native() {
         return Ok(level);
     }
-    let message = format!("The value of '{key}' in '{}' is negative.", section.path());
+    let message = format!("The value of {} in '{}' is negative.", option::of_key(key), section.path());
     let error = Error::config(InvalidArgument, message);
     Err(section.blame(key, error.with_detail("Expected 0 (errors), 1 (warnings) or 2 (information).")))
 }
@@ -248,7 +249,7 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     if frame_mode && truncated {
         let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.");
         let error = error.with_detail(format!(
-            "Both 'frameMode' and 'truncated' are true in '{}': set one of them to false. Frames are for samples that do \
+            "Both ‹frame_mode› and ‹truncating› are set in '{}': remove one of them. Frames are for samples that do \
              not depend on each other, truncation is for recurrent networks on long sequences.",
             section.path()
         ));
@@ -260,7 +261,7 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
         if length == 0 {
             let error = Error::config(InvalidArgument, "Truncation length cannot be 0.");
             let error = error.with_detail(format!(
-                "'truncated = true' in '{}' needs 'truncationLength', the number of time steps of a minibatch.",
+                "‹truncated› in '{}' needs ‹steps›, the number of time steps of a minibatch.",
                 section.path()
             ));
             return Err(match section.exists("truncationLength") {
@@ -274,9 +275,9 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
         let error =
             Error::config(InvalidArgument, "rightSplice should not be greater than truncation length");
         let error = error.with_detail(format!(
-            "In '{}' 'rightSplice' is {right_splice} and the truncation length {length}{}.",
+            "In '{}' ‹right_splice› is {right_splice} and the truncation length {length}{}.",
             section.path(),
-            if length == 0 { ", because 'truncated' is not true" } else { "" }
+            if length == 0 { ", because nothing is truncated" } else { "" }
         ));
         return Err(section.blame("rightSplice", error));
     }
@@ -312,7 +313,7 @@ fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
     let window = section.get_or("randomizationWindow", AUTO_WINDOW)?;
     if window == 0 && section.is_native() {
         let line = format!(
-            "'randomizationWindow = 0' in '{}' randomizes within chunks; for the data's own order write 'randomize = false'",
+            "‹window = 0› in '{}' randomizes within chunks; for the data's own order set ‹randomize = false›",
             section.path()
         );
         section.log().note(section.path(), "randomizationWindow", line);
@@ -545,10 +546,7 @@ fn is_chained_to_foreign(module: &str, element: &Section) -> bool {
 /// The error of a reader without deserializers.
 pub(super) fn no_deserializers(section: &Section) -> Error {
     let error = Error::config(InvalidArgument, "Could not find deserializers in the reader config.");
-    let detail = format!(
-        "The section '{}' needs 'deserializers = ( [ type = ... ] : ... )' with at least one element.",
-        section.path()
-    );
+    let detail = format!("'{}' needs ‹deserializers›.", section.path());
     section.blame_missing("deserializers", error.with_detail(detail))
 }
 
@@ -566,10 +564,9 @@ fn check_transforms(element: &Section, module: Module) -> Result<()> {
             let message = format!("Symbol 'CreateTransformer' not found in plugin '{plugin}-2.7.so'");
             let detail = match module {
                 Module::Text | Module::Binary => {
-                    "Transforms are for images: remove 'transforms' from this stream, or add 'imageShape = \
-                     \"channels:columns:rows\"' if its samples are images."
+                    "Transforms are for images: remove ‹transforms› from this stream, or add ‹image_shape› if its samples are images."
                 }
-                _ => "Transforms are for images; remove 'transforms' from this stream.",
+                _ => "Transforms are for images; remove ‹transforms› from this stream.",
             };
             let error = Error::config(Runtime, message).with_detail(detail).in_stream(stream);
             return Err(section.blame("transforms", error));

@@ -11,6 +11,7 @@ use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::file::{Confinement, DataFile, address};
 use crate::limits::MOST_LABEL_CLASSES;
 use crate::memory::room;
+use crate::option;
 use crate::option::FrontEnd;
 use crate::stream::ElementType;
 use crate::{Error, ErrorKind, Result};
@@ -64,7 +65,7 @@ impl SpeechType {
                  HTK deserializer as the first deserializer in your config file.",
             ),
         };
-        Err(error.with_detail("Put a deserializer of features before it in 'deserializers'."))
+        Err(error.with_detail("Put a deserializer of features before it."))
     }
 }
 
@@ -137,7 +138,7 @@ impl SpeechStream {
 fn read_chunk_size(section: &Section) -> Result<u64> {
     let size = section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)?;
     if size == 0 {
-        let message = format!("'chunkSizeInBytes' in {} must not be 0.", section.path());
+        let message = format!("‹chunk_size› in {} must not be 0.", section.path());
         let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
         let error = Error::config(InvalidArgument, message).with_detail(detail);
         return Err(section.blame("chunkSizeInBytes", error));
@@ -184,7 +185,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
     if dim > MOST_LABEL_CLASSES {
         let message =
             format!("Label dimension ({dim}) exceeds the maximum allowed value '{MOST_LABEL_CLASSES}d'\n");
-        let detail = format!("It is the number of classes, in '{}'.", stream.path());
+        let detail = format!("It is the number of classes, ‹classes› in '{}'.", stream.path());
         let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
         return Err(stream.blame(if stream.exists("labelDim") { "labelDim" } else { "dim" }, error));
     }
@@ -197,7 +198,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
     }
     if phone_boundaries && binary {
         let message = "TODO: implement phoneBoundaries setting in Binary MLF deserializer.";
-        let detail = "Binary labels do not say where phones begin; remove 'phoneBoundaries'.";
+        let detail = "Binary labels do not say where phones begin; remove ‹phone_boundaries›.";
         let error = Error::config(Logic, message).with_detail(detail).in_stream(name);
         return Err(stream.blame("phoneBoundaries", error));
     }
@@ -259,8 +260,9 @@ pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
     };
     let fail = |message: String| {
         let error = Error::config(InvalidArgument, message).with_detail(format!(
-            "'{key}' in '{}' is the odd number of frames of a sample, or two numbers, 'before:after', of its \
+            "{} in '{}' is the odd number of frames of a sample, or two numbers, 'before:after', of its \
              neighbours.",
+            option::of_key(key),
             stream.path()
         ));
         Err(stream.blame(key, error))
@@ -297,7 +299,7 @@ pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -
     }
     let message = format!("The samples of '{}' are too large.", stream.path());
     let detail = format!(
-        "'dim' is {dim}, with {left} frames before and {right} after: one sample would not fit into the address space \
+        "‹dim› is {dim}, with {left} frames before and {right} after: one sample would not fit into the address space \
          (a negative number wraps around)."
     );
     Err(stream.blame("dim", Error::config(Runtime, message).with_detail(detail)))

@@ -162,8 +162,10 @@ pub(super) fn read_label_dim(stream: &Section, name: &str) -> Result<u64> {
     if classes > LARGEST_SPARSE_DIM {
         let message =
             format!("Label dimension ({classes}) exceeds the maximum allowed value ({LARGEST_SPARSE_DIM})");
-        let detail =
-            format!("It is the number of classes, in '{}' (a negative number wraps around).", stream.path());
+        let detail = format!(
+            "It is the number of classes, ‹classes› in '{}' (a negative number wraps around).",
+            stream.path()
+        );
         let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
         return Err(stream.blame("labelDim", error));
     }

@@ -25,18 +25,18 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     } else if format.eq_ignore_ascii_case("sparse") {
         Storage::SparseCsc
     } else {
-        let message = format!("'format' in '{path}' is '{format}'.");
+        let message = format!("‹format› in '{path}' is '{format}'.");
         let detail =
             "Expected 'dense' for matrices of features, or 'sparse' for integer vectors of class numbers.";
         return refuse("format", message, detail);
     };
     let context = htk::read_context(&stream)?;
     if storage == Storage::SparseCsc && context != (0, 0) {
-        let message = format!("'{path}' has a 'contextWindow', which class numbers cannot have.");
+        let message = format!("'{path}' has ‹context›, which class numbers cannot have.");
         return refuse(
             "contextWindow",
             message,
-            "Remove 'contextWindow', or set 'format' to 'dense' for matrices of features.",
+            "Remove ‹context›, or set ‹dense› for matrices of features.",
         );
     }
     let dim =
@@ -44,7 +44,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     htk::check_dim(&stream, dim, context)?;
     let most = if storage == Storage::SparseCsc { LARGEST_SPARSE_DIM } else { u64::MAX };
     if dim == 0 || dim > most {
-        let message = format!("'dim' in '{path}' is {dim}.");
+        let message = format!("‹dim› in '{path}' is {dim}.");
         return refuse(
             "dim",
             message,

@@ -102,9 +102,15 @@ impl Config {
     /// interface, and do not show the lines of the text.
     #[doc(hidden)]
     pub fn generated(text: &str, front_end: FrontEnd) -> Result<Config> {
-        let section = Section::parse_natively("unknown", &SourceText::generated(text))
+        let section = Section::parse_natively(front_end.reader_options(), &SourceText::generated(text))
             .map_err(|error| error.in_words_of(front_end))?;
         Ok(Config::from_section(&section).spoken_by(front_end))
+    }
+
+    /// A configuration without keys.
+    pub(crate) fn empty(front_end: FrontEnd) -> Config {
+        let section = Section::from_entries(front_end.reader_options(), [], None);
+        Config::from_section(&section).spoken_by(front_end)
     }
 
     /// Has messages use the words of a front end.
@@ -199,7 +205,7 @@ impl Config {
 /// A configuration without keys: every option has its default, and there is no deserializer yet.
 impl Default for Config {
     fn default() -> Self {
-        Config::from_section(&Section::from_entries("unknown", [], None))
+        Config::empty(FrontEnd::Configuration)
     }
 }
 
@@ -343,9 +349,8 @@ fn read_confinement(section: &Section) -> Result<Confinement> {
         (true, _) => Ok(Confinement::to(folders)),
         (false, true) => Ok(Confinement::default()),
         (false, false) => {
-            let message = "'allowedFolders' confines no paths without 'confinePaths'.";
-            let detail =
-                "Set 'confinePaths = true', or remove 'allowedFolders': without it paths may lead anywhere.";
+            let message = "‹allowed_folders› confines no paths without ‹confine_paths›.";
+            let detail = "Set ‹confine_paths = true›, or remove ‹allowed_folders›: without it paths may lead anywhere.";
             let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
             Err(section.blame("allowedFolders", error))
         }

@@ -22,6 +22,7 @@ use super::unread::ReadLog;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::file::address;
 use crate::limits::LONGEST_NUMBER;
+use crate::option;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -414,7 +415,8 @@ impl Section {
             let error = Error::config(Runtime, message);
             if self.exists(key) {
                 let detail = format!(
-                    "The value of '{key}' in '{path}' is empty or 'default', and there is no default."
+                    "The value of {} in '{path}' is empty or 'default', and there is no default.",
+                    option::of_key(key)
                 );
                 return self.blame(key, error.with_detail(detail).with_detail("Write a value."));
             }
@@ -476,15 +478,18 @@ impl Section {
         let failed = |error: Error| {
             // As much of the value as says what it is.
             let (path, found) = (&self.0.path, text.get(..2 * LONGEST_NUMBER).unwrap_or(&**text));
-            let error = error
-                .with_detail(format!("The value of '{path}:{key}' is '{found}'. Expected {}.", T::EXPECTED));
+            let error = error.with_detail(format!(
+                "The value of {} is '{found}'. Expected {}.",
+                option::at(path, key),
+                T::EXPECTED
+            ));
             let advice = syntax::strange_value(text).filter(|_| self.is_native()).map(|fault| fault.advice);
             self.blame(key, text.blame(0, error.with_detail(advice.unwrap_or_default())))
         };
         let value = T::from_value(text).map_err(failed)?;
         match T::out_of_range(text).filter(|_| self.is_native()) {
             Some(why) => {
-                let message = format!("The value of '{key}' in '{}' {why}.", self.0.path);
+                let message = format!("The value of {} in '{}' {why}.", option::of_key(key), self.0.path);
                 Err(failed(Error::config(InvalidArgument, message)))
             }
             None => Ok(value),

@@ -8,6 +8,7 @@ use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::file::address;
 use crate::limits::LARGEST_SPARSE_DIM;
 use crate::log::Logger;
+use crate::option;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -71,17 +72,14 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
 }
 
 fn needs_streams(section: &Section) -> String {
-    format!(
-        "'{}' needs a line for each stream to read: 'input = [ name = [ dim = ... ; format = \"dense\" ] ... ]'.",
-        section.path()
-    )
+    format!("'{}' needs the streams to read: ‹streams›.", section.path())
 }
 
 /// `chunkSizeInBytes`. CNTK divides by it, and crashes if it is 0.
 pub(super) fn read_chunk_size(section: &Section) -> Result<u64> {
     match section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)? {
         0 => {
-            let message = format!("'chunkSizeInBytes' in {} must not be 0.", section.path());
+            let message = format!("‹chunk_size› in {} must not be 0.", section.path());
             let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
             let error = Error::config(InvalidArgument, message).with_detail(detail);
             Err(section.blame("chunkSizeInBytes", error))
@@ -148,7 +146,7 @@ fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
         if let Some(other) = names_by_alias.get(&stream.alias) {
             let message = format!("Alias {} is already mapped to input {other}.", stream.alias);
             let detail =
-                "Two streams cannot be read from the same samples of the file; give each its own 'alias'.";
+                "Two streams cannot be read from the same samples of the file; give each its own ‹alias›.";
             let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
             let stream = input.child(name)?;
             return Err(if stream.exists_here("alias") {
@@ -196,7 +194,7 @@ fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
         return fail(
             "dim",
             message,
-            format!("Set 'dim' in '{}' to the number of possible indices.", section.path()),
+            format!("Set ‹dim› in '{}' to the number of possible indices.", section.path()),
         );
     }
     check_dim(name, dim).map_err(|error| section.blame("dim", error))?;
@@ -210,7 +208,7 @@ pub(super) fn refuse_zero(section: &Section, key: &str, dim: u64) -> Result<()> 
     if dim != 0 || !section.is_native() {
         return Ok(());
     }
-    let message = format!("The value of '{key}' in '{}' is 0.", section.path());
+    let message = format!("The value of {} in '{}' is 0.", option::of_key(key), section.path());
     let error =
         Error::config(InvalidArgument, message).with_detail("Expected the number of values of a sample.");
     Err(section.blame(key, error))
@@ -225,14 +223,14 @@ fn check_dim(name: &str, dim: u64) -> Result<()> {
         _ if dim <= isize::MAX as u64 / 8 => return Ok(()),
         _ => {
             let message = format!("Sample dimension ({dim}) for input '{name}' is too large.");
-            let detail = "One sample would not fit into the address space; check 'dim' (a negative number wraps around).";
+            let detail = "One sample would not fit into the address space; check ‹dim› (a negative number wraps around).";
             return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
         }
     };
     let message = format!(
         "NDShape::TotalSize: TotalSize cannot be determined for a NDShape '[{mark}]' with one or more dimensions being InferredDimension or FreeDimension."
     );
-    let detail = format!("'dim' is {dim}; set it to the number of values of a sample.");
+    let detail = format!("‹dim› is {dim}; set it to the number of values of a sample.");
     Err(Error::config(Runtime, message).with_detail(detail).in_stream(name))
 }
 
@@ -244,6 +242,7 @@ fn check_one_defines_size(streams: &[TextStream], input: &Section) -> Result<()>
         defining.len(),
         defining.join(", ")
     );
-    let error = Error::config(Runtime, message).with_detail("Set 'definesMBSize = true' in one stream.");
+    let error =
+        Error::config(Runtime, message).with_detail("Set ‹defines_minibatch_size = true› in one stream.");
     Err(input.child(second)?.blame("definesMBSize", error))
 }

@@ -11,6 +11,7 @@ use super::options::{
 use super::section::Section;
 use crate::error::ExceptionClass::{self, InvalidArgument, Runtime};
 use crate::limits::LARGEST_SIDE;
+use crate::option;
 use crate::{Error, Result};
 
 /// The types of transforms that CNTK's module for images has.
@@ -195,7 +196,7 @@ fn wrong(
 ) -> Error {
     let found =
         section.find(key).map_or_else(|| "not there".to_owned(), |(_, text)| format!("'{}'", &**text));
-    let detail = format!("'{key}' in '{}' is {found}. {why}", section.path());
+    let detail = format!("{} in '{}' is {found}. {why}", option::of_key(key), section.path());
     section.blame(key, Error::config(class, message).with_detail(detail))
 }
 
@@ -387,7 +388,7 @@ fn read_color(section: &Section, seed: u32) -> Result<ColorOptions> {
 fn read_intensity(section: &Section, seed: u32) -> Result<IntensityOptions> {
     let std_dev = section.parsed_or("intensityStdDev", 0.0f64)?;
     if !std_dev.is_finite() {
-        let message = format!("'intensityStdDev' in '{}' is not a finite number.", section.path());
+        let message = format!("‹std_dev› in '{}' is not a finite number.", section.path());
         return Err(wrong(section, "intensityStdDev", InvalidArgument, message, "0 changes nothing."));
     }
     let file = read_path(section, "intensityFile")?;

@@ -270,8 +270,12 @@ impl Builder {
         let others = Others { users: &users, added: &added, transforms: &names, ..Others::default() };
         let default = if self.config.is_some() { FrontEnd::Configuration } else { FrontEnd::Rust };
         let front_end = self.front_end.unwrap_or(default);
-        let config = self.config.unwrap_or_default().spoken_by(front_end);
-        let settings = config.with_options(&self.options, others)?.settings(others)?;
+        let config = match self.config {
+            Some(config) => config.spoken_by(front_end),
+            None => Config::empty(front_end),
+        };
+        let config = config.with_options(&self.options, others);
+        let settings = config.map_err(|error| error.in_words_of(front_end))?.settings(others)?;
         let others = reader::Others {
             registered: &registered,
             transforms: &transforms,

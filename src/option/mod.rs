@@ -7,7 +7,24 @@
 mod table;
 
 use std::borrow::Cow;
-use table::{OPTIONS, Word};
+use table::{Named, OPTIONS, Word};
+
+/// An option as messages name it, by its key in CNTK's language.
+pub(crate) fn of_key(key: &str) -> String {
+    id_of(key).map_or_else(|| format!("'{key}'"), |id| format!("‹{id}›"))
+}
+
+/// An option's value in a section: `'path:key'` in CNTK's language.
+pub(crate) fn at(path: &str, key: &str) -> String {
+    format!("‹{path}:{key}›")
+}
+
+/// The id of a key in CNTK's language.
+fn id_of(key: &str) -> Option<&'static str> {
+    let is_meant =
+        |option: &&Named| matches!(&option.configuration, Word::Key(own) if own.eq_ignore_ascii_case(key));
+    OPTIONS.iter().find(is_meant).map(|option| option.id)
+}
 
 /// The interface in which a reader's options were written: messages call options what it calls
 /// them.
@@ -26,6 +43,15 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
+    /// The name of the object that has a reader's options, in messages.
+    pub(crate) fn reader_options(self) -> &'static str {
+        match self {
+            FrontEnd::Configuration => "unknown",
+            FrontEnd::Rust | FrontEnd::Cpp => "ReaderOptions",
+            FrontEnd::Python => "MinibatchSource",
+        }
+    }
+
     /// A message in the words of this front end. Whatever is no option's id stays as it is.
     pub fn say(self, template: &str) -> Cow<'_, str> {
         let Some(first) = template.find('‹') else { return Cow::Borrowed(template) };
@@ -49,6 +75,13 @@ impl FrontEnd {
 
     /// The word for an option, or for setting it to a value.
     fn name(self, id: &str, value: Option<&str>) -> Option<String> {
+        if let Some((path, key)) = id.rsplit_once(':') {
+            let id = id_of(key).filter(|_| self != FrontEnd::Configuration);
+            let word = id.and_then(|id| self.name(id, None));
+            return Some(
+                word.map_or_else(|| format!("'{path}:{key}'"), |word| format!("{word} in '{path}'")),
+            );
+        }
         let option = OPTIONS.iter().find(|option| option.id == id)?;
         let word = match self {
             FrontEnd::Configuration => &option.configuration,
