@@ -399,6 +399,28 @@ typedef enum {
 } cntk_reader_release;
 
 /**
+ * The interface in which a reader's options were written: messages call options what it calls them.
+ */
+typedef enum {
+  /**
+   * A configuration in CNTK's language.
+   */
+  CNTK_READER_FRONT_END_CONFIGURATION = 0,
+  /**
+   * The Rust crate.
+   */
+  CNTK_READER_FRONT_END_RUST = 1,
+  /**
+   * The C++ header's ReaderOptions and deserializers.
+   */
+  CNTK_READER_FRONT_END_CPP = 2,
+  /**
+   * The Python package's classes.
+   */
+  CNTK_READER_FRONT_END_PYTHON = 3,
+} cntk_reader_front_end;
+
+/**
  * Between which formats a conversion goes.
  */
 typedef enum {
@@ -1420,6 +1442,11 @@ typedef struct {
    * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
    */
   size_t reader_length;
+  /**
+   * A cntk_reader_front_end. One other than CNTK_READER_FRONT_END_CONFIGURATION says that a program has written `text` for
+   * its user: messages do not show its lines. Not with `file` or `section`, which are configurations.
+   */
+  uint32_t front_end;
 } cntk_reader_source;
 
 /**

@@ -113,7 +113,7 @@ fn verbosity_raises_the_trace_level() {
     let cntk_reader::config::options::DeserializerOptions::Text(options) = &settings.deserializers[0] else {
         panic!()
     };
-    assert_eq!(options.trace_level, 2);
+    assert_eq!(options.log.trace_level, 2);
 }
 
 #[test]
