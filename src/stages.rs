@@ -28,8 +28,8 @@ use crate::corpus::Corpus;
 use crate::deserialize::files;
 use crate::deserialize::loading::{Load, Loads, Starter};
 use crate::deserialize::{
-    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading,
-    SourceFacts, SourceMemory,
+    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loading,
+    SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::file::DataFile;
 use crate::order::SequenceOrder;
@@ -265,16 +265,16 @@ impl ChunkSource for LoadedTable {
 }
 
 impl Deserializer for LoadedTable {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { in_frame_mode: self.table.sequence_facts().in_frame_mode, ..SequenceFacts::PLAIN }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.table.keys(sequences, keys);
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.table.find(key).filter(|id| (id.chunk as usize) < self.loaded.len())
-    }
-
-    fn in_frame_mode(&self) -> InFrameMode {
-        self.table.in_frame_mode()
     }
 }
 

@@ -275,7 +275,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_describe(
             struct_size: 0,
             stream_count: deserializer.streams.len(),
             chunk_count: deserializer.here()?.chunks().len(),
-            is_expanded: deserializer.deserializer.is_expanded().into(),
+            is_expanded: deserializer.deserializer.sequence_facts().is_expanded.into(),
             reserved: 0,
         });
         Ok(())

@@ -234,8 +234,42 @@ pub trait ChunkSource: Send + Sync {
     fn end_sweep(&self) {}
 }
 
+/// Facts about the sequences of a deserializer. A wrapper changes those in which it differs, and takes over the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceFacts {
+    /// What a sequence is in frame mode.
+    pub in_frame_mode: InFrameMode,
+    /// Keys count lines or sequences, so that they say nothing about what a sequence belongs to.
+    pub counts_keys: bool,
+    /// Several sequences may be the samples of one ([`SequenceInfo::sample`]).
+    pub lists_samples: bool,
+    /// Truncated minibatches report the keys of its sequences if it is the last one of a bundle. CNTK 2.7 leaves the keys of
+    /// labels and lattices out, and so reports the key with number 0, which is that of the corpus's first sequence.
+    pub marks_keys: bool,
+    /// Each sequence has one sample that is repeated as often as the reader's first stream has samples for the same key
+    /// (`expandToUtterance`). Its views are [frames](crate::sequence::ViewKind::Frames).
+    pub is_expanded: bool,
+    /// Listing and matching sequences run users' code: one call after the other, on the thread that opens the reader.
+    pub is_asked_in_place: bool,
+}
+
+impl SequenceFacts {
+    /// Those of sequences that nothing is special about.
+    pub const PLAIN: SequenceFacts = SequenceFacts {
+        in_frame_mode: InFrameMode::Whole,
+        counts_keys: false,
+        lists_samples: false,
+        marks_keys: true,
+        is_expanded: false,
+        is_asked_in_place: false,
+    };
+}
+
 /// A deserializer whose sequences are known before they are loaded.
 pub trait Deserializer: ChunkTable + ChunkSource {
+    /// Facts about its sequences that never change.
+    fn sequence_facts(&self) -> SequenceFacts;
+
     /// Appends the key of each of the given sequences. The keys that minibatches report are other ones where CNTK 2.7 says
     /// so.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
@@ -269,42 +303,9 @@ pub trait Deserializer: ChunkTable + ChunkSource {
         Ok(())
     }
 
-    /// Whether listing and matching sequences run users' code: one call after the other, on the thread that opens the reader.
-    fn is_asked_in_place(&self) -> bool {
-        false
-    }
-
     /// Where the sequence is that belongs to one of another deserializer, and its declared length.
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         Ok(self.find(of.key).map(|id| (id, self.lengths(id.chunk).get(id.index))))
-    }
-
-    /// What a sequence of this deserializer is in frame mode.
-    fn in_frame_mode(&self) -> InFrameMode {
-        InFrameMode::Whole
-    }
-
-    /// Whether its keys count its lines or sequences, so that they say nothing about what a
-    /// sequence belongs to.
-    fn counts_keys(&self) -> bool {
-        false
-    }
-
-    /// Whether several of its sequences may be the samples of one ([`SequenceInfo::sample`]).
-    fn lists_samples(&self) -> bool {
-        false
-    }
-
-    /// Whether truncated minibatches report the keys of its sequences if it is the last one of a bundle. CNTK 2.7 leaves the
-    /// keys of labels and lattices out, and so reports the key with number 0, which is that of the corpus's first sequence.
-    fn marks_keys(&self) -> bool {
-        true
-    }
-
-    /// Whether each sequence has one sample that is repeated as often as the reader's first stream has samples for the same
-    /// key (`expandToUtterance`). Its views are [frames](crate::sequence::ViewKind::Frames).
-    fn is_expanded(&self) -> bool {
-        false
     }
 
     /// The [fingerprint](ChunkSource::fingerprint) of the first `chunks` chunks, which must be known. A number of its own if
@@ -407,7 +408,7 @@ pub trait Chunk: Send + Sync {
         None
     }
 
-    /// Whether the sequences of a stream are [expanded](Deserializer::is_expanded) to the length of those of the first
+    /// Whether the sequences of a stream are [expanded](SequenceFacts::is_expanded) to the length of those of the first
     /// stream: whoever puts other data in the place of the first stream's has to [`expand`] these again.
     fn is_expanded(&self, _stream: usize) -> bool {
         false

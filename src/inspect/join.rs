@@ -59,7 +59,7 @@ pub(super) fn several_samples(inspector: &Inspector, streams: &[Vec<StreamStatis
         let refused = |(stream, seen): &(&StreamInfo, &StreamStatistics)| {
             !stream.is_binary && seen.samples > seen.sequences
         };
-        if mode != InFrameMode::Whole || table.is_expanded() {
+        if mode != InFrameMode::Whole || table.sequence_facts().is_expanded {
             continue;
         }
         findings.extend(table.streams().iter().zip(seen).filter(refused).map(|(stream, seen)| {
@@ -108,7 +108,8 @@ impl Pair<'_> {
                     None => Some(self.lacking(sequence.key)),
                     Some((id, samples)) => {
                         used.mark(id);
-                        let differs = samples != sequence.samples && !self.secondary.is_expanded();
+                        let differs =
+                            samples != sequence.samples && !self.secondary.sequence_facts().is_expanded;
                         differs.then(|| self.unequal(sequence.key, sequence.samples, samples))
                     }
                 };

@@ -152,7 +152,7 @@ pub(crate) fn compose(
         return Err(Error::argument("A reader needs a deserializer.").with_detail(detail));
     };
     if let AnyDeserializer::Known(table) = &mut deserializer {
-        if options.packing == Packing::Frame && table.in_frame_mode() != InFrameMode::Whole {
+        if options.packing == Packing::Frame && table.sequence_facts().in_frame_mode != InFrameMode::Whole {
             *table = Arc::new(Frames::new(Arc::clone(table), corpus)?);
         }
         // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
@@ -191,7 +191,7 @@ fn join(
     let mut members = members.collect::<Result<Vec<_>>>()?;
     let log = Logger { trace_level: options.trace_level, front_end: options.front_end };
     let join_options = JoinOptions { corpus, log, packing: options.packing };
-    let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
+    let in_place = members.iter().any(|member| member.deserializer.sequence_facts().is_asked_in_place);
     if in_place {
         // The search by key may have to sort, which is work for the pool; all else stays on this thread.
         pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
@@ -234,9 +234,9 @@ fn join(
 fn choose_modes(options: &ReaderSettings, members: &mut [Member], corpus: &Corpus) -> Result<()> {
     let tables: Vec<_> = members.iter().map(|member| &*member.deserializer).collect();
     let modes = frame_modes(&tables);
-    tables
-        .iter()
-        .try_for_each(|table| if table.is_asked_in_place() { Ok(()) } else { table.prepare_to_find() })?;
+    tables.iter().try_for_each(|table| {
+        if table.sequence_facts().is_asked_in_place { Ok(()) } else { table.prepare_to_find() }
+    })?;
     members.iter_mut().zip(modes).for_each(|(member, mode)| member.mode = mode);
     let as_cntk = options.in_place_of.is_some();
     match check_frames(members, corpus, as_cntk) {

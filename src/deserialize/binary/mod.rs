@@ -27,7 +27,8 @@ use crate::deserialize::content::Sampler;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SequenceFacts, SourceFacts,
+    SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -326,6 +327,10 @@ impl ChunkSource for BinaryDeserializer {
 }
 
 impl Deserializer for BinaryDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { counts_keys: true, ..SequenceFacts::PLAIN }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let lengths = &self.shared.lengths;
         keys.extend(sequences.iter().map(|id| lengths.first(id.chunk) + u64::from(id.index)));
@@ -333,10 +338,6 @@ impl Deserializer for BinaryDeserializer {
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.lengths.find(key)
-    }
-
-    fn counts_keys(&self) -> bool {
-        true
     }
 }
 

@@ -146,7 +146,7 @@ impl Join {
             cancel::check()?;
             join_chunk(&*primary.deserializer, secondaries, &rule, chunk)
         });
-        let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
+        let in_place = members.iter().any(|member| member.deserializer.sequence_facts().is_asked_in_place);
         let mut outcomes = room::with_capacity(chunks.len(), room::INDEX)?;
         match in_place {
             true => outcomes.extend(chunks.map(join)),

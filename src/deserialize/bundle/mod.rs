@@ -21,8 +21,8 @@ pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_l
 use crate::deserialize::content::Sampler;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading, SourceFacts,
-    SourceMemory, by_blocks,
+    ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading, SequenceFacts,
+    SourceFacts, SourceMemory, by_blocks,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::fingerprint::{SEED, mix};
@@ -50,7 +50,7 @@ pub struct Bundle {
 
 impl Bundle {
     /// Joins the members; the first one is the primary. Must run on a thread of the library's pool, unless a member is
-    /// [asked in place](Deserializer::is_asked_in_place): then on the thread that opens the reader. Log lines report
+    /// [asked in place](SequenceFacts::is_asked_in_place): then on the thread that opens the reader. Log lines report
     /// which sequences were dropped and why.
     pub fn new(members: Vec<Member>, options: &JoinOptions<'_>) -> Result<Self> {
         let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ impl Bundle {
                 modes.push(member.mode);
                 // A frame takes the one sample as it is.
                 let repeats = options.packing != Packing::Frame;
-                expanded.push(repeats && member.deserializer.is_expanded());
+                expanded.push(repeats && member.deserializer.sequence_facts().is_expanded);
             }
         }
         let join = Join::new(&members, definer, options)?;
@@ -193,10 +193,10 @@ impl ChunkSource for Bundle {
     }
 
     /// CNTK 2.7 reports the keys with which its first deserializer marks sequences; for truncated minibatches it reports the
-    /// keys of its last deserializer, which are those of the data unless it [marks](Deserializer::marks_keys) none.
+    /// keys of its last deserializer, which are those of the data unless it [marks](SequenceFacts::marks_keys) none.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
         match self.secondaries.last() {
-            Some(last) if truncated && !last.deserializer().marks_keys() => {
+            Some(last) if truncated && !last.deserializer().sequence_facts().marks_keys => {
                 keys.extend(std::iter::repeat_n(0, sequences.len()));
             }
             // The primary's keys are known only once its sequences are fetched. Their partners in the last member have equal
@@ -249,6 +249,10 @@ impl ChunkSource for Bundle {
 }
 
 impl Deserializer for Bundle {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts::PLAIN
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.in_primary(sequences, |ids| self.primary.keys(ids, keys));
     }

@@ -13,7 +13,11 @@ use rayon::prelude::*;
 /// How frame mode treats a deserializer's own sequences. The one sample of an expanded sequence is
 /// delivered with each frame.
 pub fn frame_mode(deserializer: &dyn Deserializer) -> InFrameMode {
-    if deserializer.is_expanded() { InFrameMode::Whole } else { deserializer.in_frame_mode() }
+    if deserializer.sequence_facts().is_expanded {
+        InFrameMode::Whole
+    } else {
+        deserializer.sequence_facts().in_frame_mode
+    }
 }
 
 /// How frame mode treats the sequences of joined deserializers. Beside one that is taken apart,
@@ -33,7 +37,9 @@ pub fn frame_modes(members: &[&dyn Deserializer]) -> Vec<InFrameMode> {
 
 /// Whether some sequences have several samples, each of which can be delivered by itself.
 fn has_frames(member: &dyn Deserializer) -> bool {
-    let is_opaque = member.is_expanded() || member.facts().is_fetched || member.is_asked_in_place();
+    let is_opaque = member.sequence_facts().is_expanded
+        || member.facts().is_fetched
+        || member.sequence_facts().is_asked_in_place;
     !is_opaque
         && !member.streams().iter().any(|stream| stream.is_binary)
         && member.chunks().iter().any(|chunk| chunk.samples > u64::from(chunk.sequences))
@@ -88,10 +94,11 @@ impl FramePair {
     ) -> FramePair {
         FramePair {
             modes,
-            is_miscounted: secondary.counts_keys() && sequences(secondary) != sequences(primary),
+            is_miscounted: secondary.sequence_facts().counts_keys
+                && sequences(secondary) != sequences(primary),
             is_binary: secondary.streams().iter().any(|stream| stream.is_binary),
-            is_expanded: secondary.is_expanded(),
-            lists_samples: primary.lists_samples(),
+            is_expanded: secondary.sequence_facts().is_expanded,
+            lists_samples: primary.sequence_facts().lists_samples,
         }
     }
 
@@ -155,10 +162,10 @@ pub fn check_frames(members: &[Member], corpus: &Corpus, as_cntk: bool) -> Resul
         let is_compared = match (primary.mode, secondary.mode) {
             (InFrameMode::Whole, InFrameMode::Whole) => false,
             (InFrameMode::Whole, _) => !as_cntk,
-            (_, InFrameMode::Whole) => !as_cntk && secondary.deserializer.counts_keys(),
+            (_, InFrameMode::Whole) => !as_cntk && secondary.deserializer.sequence_facts().counts_keys,
             _ => is_exact(primary) || is_exact(secondary),
         };
-        if !is_compared || secondary.deserializer.is_asked_in_place() {
+        if !is_compared || secondary.deserializer.sequence_facts().is_asked_in_place {
             continue;
         }
         let modes = [primary.mode, secondary.mode];
@@ -168,7 +175,7 @@ pub fn check_frames(members: &[Member], corpus: &Corpus, as_cntk: bool) -> Resul
             check_chunk(primary, secondary, &pair, chunk, corpus)
         });
         let chunks = 0..primary.deserializer.chunks().len() as ChunkId;
-        if members.iter().any(|member| member.deserializer.is_asked_in_place()) {
+        if members.iter().any(|member| member.deserializer.sequence_facts().is_asked_in_place) {
             chunks.into_iter().try_for_each(check)?;
             continue;
         }

@@ -16,8 +16,8 @@ pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 use super::check::ChunkCheck;
 use super::loading::{Load, Starter};
 use super::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceFacts,
-    SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SequenceFacts,
+    SourceFacts, SourceMemory,
 };
 use crate::cancel::carried;
 use crate::corpus::Corpus;
@@ -448,6 +448,13 @@ impl<F: Format> ChunkSource for Concat<F> {
 }
 
 impl<F: Format> Deserializer for Concat<F> {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts {
+            counts_keys: self.files.iter().any(|place| self.files.format.is_counted(&place.file)),
+            ..SequenceFacts::PLAIN
+        }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.append_keys(sequences, keys);
     }
@@ -482,10 +489,6 @@ impl<F: Format> Deserializer for Concat<F> {
             Some(path) if self.files.rule == KeyRule::PerFile => format!("{own} of '{path}'"),
             _ => corpus.text_of(key),
         }
-    }
-
-    fn counts_keys(&self) -> bool {
-        self.files.iter().any(|place| self.files.format.is_counted(&place.file))
     }
 
     fn fingerprint_of(&self, chunks: usize) -> u64 {

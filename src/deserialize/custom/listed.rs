@@ -9,7 +9,8 @@ use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SequenceFacts, SourceFacts,
+    SourceMemory,
 };
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
@@ -215,6 +216,16 @@ impl ChunkSource for ListedDeserializer {
 }
 
 impl Deserializer for ListedDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts {
+            counts_keys: self.keeps_keys && !self.table.has_keys(),
+            // Of sequences that are fetched it is not known before they are listed again.
+            lists_samples: !self.keeps_keys || self.table.has_samples(),
+            is_asked_in_place: self.user.matcher().is_some(),
+            ..SequenceFacts::PLAIN
+        }
+    }
+
     /// Zeros where keys are not kept: they come with the data then.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let key = |&sequence: &SequenceId| if self.keeps_keys { self.table.key(sequence) } else { 0 };
@@ -264,19 +275,6 @@ impl Deserializer for ListedDeserializer {
             sample: of(&listed.sample_indices, id.index).unwrap_or(0),
         }));
         Ok(())
-    }
-
-    fn counts_keys(&self) -> bool {
-        self.keeps_keys && !self.table.has_keys()
-    }
-
-    /// Of sequences that are fetched it is not known before they are listed again.
-    fn lists_samples(&self) -> bool {
-        !self.keeps_keys || self.table.has_samples()
-    }
-
-    fn is_asked_in_place(&self) -> bool {
-        self.user.matcher().is_some()
     }
 
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {

@@ -13,8 +13,8 @@ use super::content::Sampler;
 use super::fetch::Parts;
 use super::loading::{Load, Starter};
 use super::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
-    by_blocks,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
+    SourceFacts, SourceMemory, by_blocks,
 };
 use crate::corpus::Corpus;
 use crate::error::Location;
@@ -69,7 +69,7 @@ impl Frames {
     /// The frames of a deserializer of utterances. Every frame gets its own sample in each stream. `corpus` knows the keys'
     /// texts, for messages.
     pub fn new(inner: Arc<dyn Deserializer>, corpus: &Arc<Corpus>) -> Result<Frames> {
-        let mode = inner.in_frame_mode();
+        let mode = inner.sequence_facts().in_frame_mode;
         Frames::taken_by(inner, mode, corpus)
     }
 
@@ -217,6 +217,13 @@ impl ChunkSource for Frames {
 }
 
 impl Deserializer for Frames {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts {
+            is_asked_in_place: self.inner.sequence_facts().is_asked_in_place,
+            ..SequenceFacts::PLAIN
+        }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.utterances(sequences, |ids| self.inner.keys(ids, keys));
     }
@@ -244,10 +251,6 @@ impl Deserializer for Frames {
             }));
         }
         Ok(())
-    }
-
-    fn is_asked_in_place(&self) -> bool {
-        self.inner.is_asked_in_place()
     }
 
     /// The frame with the number of `of` in the utterance of its key. If the utterance has fewer frames, that is CNTK's error

@@ -84,6 +84,10 @@ impl ChunkSource for Fake {
 }
 
 impl Deserializer for Fake {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { in_frame_mode: self.mode, is_expanded: self.expanded, ..SequenceFacts::PLAIN }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         keys.extend(sequences.iter().map(|id| self.chunks[id.chunk as usize][id.index as usize].0));
     }
@@ -93,14 +97,6 @@ impl Deserializer for Fake {
             let index = sequences.iter().position(|&(other, _)| other == key)? as u32;
             Some(SequenceId { chunk, index })
         })
-    }
-
-    fn in_frame_mode(&self) -> InFrameMode {
-        self.mode
-    }
-
-    fn is_expanded(&self) -> bool {
-        self.expanded
     }
 }
 
@@ -137,7 +133,7 @@ fn frames_of_bundle(members: Vec<Fake>) -> Result<Arc<Frames>> {
 fn bundle_of_frames(members: Vec<Fake>) -> Result<Arc<Bundle>> {
     let frames = |fake: Fake| {
         let Member { name, deserializer, .. } = member(fake);
-        let deserializer: Arc<dyn Deserializer> = match deserializer.in_frame_mode() {
+        let deserializer: Arc<dyn Deserializer> = match deserializer.sequence_facts().in_frame_mode {
             InFrameMode::Whole => deserializer,
             _ => Arc::new(Frames::new(deserializer, &numeric())?),
         };

@@ -15,8 +15,8 @@ use crate::deserialize::fetch::Parts;
 use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, Loading, SourceFacts,
-    SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, Loading, SequenceFacts,
+    SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{self, Confinement, FirstStates, is_lasting};
@@ -226,16 +226,16 @@ impl ChunkSource for FileImages {
 }
 
 impl Deserializer for FileImages {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { counts_keys: self.shared.map.is_keyed_by_line(), ..SequenceFacts::PLAIN }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         keys.extend(sequences.iter().map(|id| self.shared.map.key(self.line(id.chunk))));
     }
 
     fn prepare_to_find(&self) -> Result<()> {
         if self.shared.map.is_keyed_by_line() { Ok(()) } else { self.by_key().map(|_| ()) }
-    }
-
-    fn counts_keys(&self) -> bool {
-        self.shared.map.is_keyed_by_line()
     }
 
     /// Of several lines with the key the last one, and of its views the first one (CNTK 2.7). None if there is no memory to

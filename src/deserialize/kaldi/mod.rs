@@ -26,7 +26,8 @@ use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
+    SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
@@ -252,6 +253,18 @@ impl ChunkSource for KaldiDeserializer {
 }
 
 impl Deserializer for KaldiDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts {
+            in_frame_mode: match self.shared.info().storage {
+                _ if self.is_expanded => InFrameMode::Whole,
+                Storage::Dense => InFrameMode::SlicedStrictly,
+                Storage::SparseCsc => InFrameMode::Sliced,
+            },
+            is_expanded: self.is_expanded,
+            ..SequenceFacts::PLAIN
+        }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let index = &self.shared.index;
         keys.extend(sequences.iter().map(|&id| index.keys[index.ordinal(id)]));
@@ -259,17 +272,5 @@ impl Deserializer for KaldiDeserializer {
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.index.find(key)
-    }
-
-    fn in_frame_mode(&self) -> InFrameMode {
-        match self.shared.info().storage {
-            _ if self.is_expanded => InFrameMode::Whole,
-            Storage::Dense => InFrameMode::SlicedStrictly,
-            Storage::SparseCsc => InFrameMode::Sliced,
-        }
-    }
-
-    fn is_expanded(&self) -> bool {
-        self.is_expanded
     }
 }

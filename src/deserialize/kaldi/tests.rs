@@ -240,7 +240,9 @@ fn samples_with_context_and_expanded_ones_are_frames() {
 
     let expanded = KaldiOptions { expand: true, ..options("tests/kaldi/vector.ark", COLUMNS) };
     let (opened, _) = open(&expanded).expect("an archive");
-    assert!(opened.is_expanded() && opened.in_frame_mode() == InFrameMode::Whole);
+    assert!(
+        opened.sequence_facts().is_expanded && opened.sequence_facts().in_frame_mode == InFrameMode::Whole
+    );
     assert!(matches!(chunk(&opened, 0).expect("a chunk").sequence(0, 0), Loaded::Data(view)
         if matches!(view.kind, ViewKind::Frames(_)) && view.samples == 1));
     let error = open(&KaldiOptions { file: "tests/kaldi/float.ark".into(), ..expanded }).err();

@@ -31,8 +31,8 @@ use crate::deserialize::content::Sampler;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceFacts,
-    SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SequenceFacts,
+    SourceFacts, SourceMemory,
 };
 use crate::error::Location;
 use crate::file::DataFile;
@@ -330,6 +330,10 @@ impl ChunkSource for TextDeserializer {
 }
 
 impl Deserializer for TextDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { counts_keys: self.shared.index.is_by_line(), ..SequenceFacts::PLAIN }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.shared.index.keys(sequences, keys);
     }
@@ -340,10 +344,6 @@ impl Deserializer for TextDeserializer {
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.index.find(key)
-    }
-
-    fn counts_keys(&self) -> bool {
-        self.shared.index.is_by_line()
     }
 
     fn fingerprint_of(&self, chunks: usize) -> u64 {

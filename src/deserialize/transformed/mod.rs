@@ -13,8 +13,8 @@ use super::fetch::{Failure, FetchedData, Parts};
 use super::fetched::Fetched;
 use super::loading::{Load, Starter};
 use super::{
-    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IndexProgress,
-    Lengths, Listing, ListingDeserializer, SourceFacts, SourceMemory,
+    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths,
+    Listing, ListingDeserializer, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
@@ -267,6 +267,10 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
 }
 
 impl<D: Deserializer + ?Sized> Deserializer for Transformed<D> {
+    fn sequence_facts(&self) -> SequenceFacts {
+        self.inner.sequence_facts()
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.inner.keys(sequences, keys);
     }
@@ -287,32 +291,8 @@ impl<D: Deserializer + ?Sized> Deserializer for Transformed<D> {
         self.inner.list(chunk, sequences)
     }
 
-    fn is_asked_in_place(&self) -> bool {
-        self.inner.is_asked_in_place()
-    }
-
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         self.inner.matching(of)
-    }
-
-    fn in_frame_mode(&self) -> InFrameMode {
-        self.inner.in_frame_mode()
-    }
-
-    fn counts_keys(&self) -> bool {
-        self.inner.counts_keys()
-    }
-
-    fn lists_samples(&self) -> bool {
-        self.inner.lists_samples()
-    }
-
-    fn marks_keys(&self) -> bool {
-        self.inner.marks_keys()
-    }
-
-    fn is_expanded(&self) -> bool {
-        self.inner.is_expanded()
     }
 
     fn fingerprint_of(&self, chunks: usize) -> u64 {

@@ -19,7 +19,8 @@ use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::htk::HtkFeatureOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
+    SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -314,6 +315,14 @@ impl ChunkSource for HtkFeatureDeserializer {
 }
 
 impl Deserializer for HtkFeatureDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts {
+            in_frame_mode: if self.is_expanded { InFrameMode::Whole } else { InFrameMode::SlicedStrictly },
+            is_expanded: self.is_expanded,
+            ..SequenceFacts::PLAIN
+        }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let table = &self.shared.table;
         keys.extend(sequences.iter().map(|&id| table.key(table.position(id))));
@@ -321,13 +330,5 @@ impl Deserializer for HtkFeatureDeserializer {
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.table.find(key)
-    }
-
-    fn in_frame_mode(&self) -> InFrameMode {
-        if self.is_expanded { InFrameMode::Whole } else { InFrameMode::SlicedStrictly }
-    }
-
-    fn is_expanded(&self) -> bool {
-        self.is_expanded
     }
 }

@@ -16,7 +16,8 @@ use crate::deserialize::content::{FILES, Sampler};
 use crate::deserialize::htk::LatticeOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SequenceFacts, SourceFacts,
+    SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{DataFile, FileState};
@@ -228,6 +229,10 @@ impl ChunkSource for LatticeDeserializer {
 }
 
 impl Deserializer for LatticeDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { marks_keys: false, ..SequenceFacts::PLAIN }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         keys.extend(sequences.iter().map(|id| {
             let first = self.shared.chunks[id.chunk as usize].lattices.start;
@@ -242,10 +247,6 @@ impl Deserializer for LatticeDeserializer {
         let chunk = self.shared.chunks.partition_point(|span| span.lattices.end <= lattice);
         let index = lattice - self.shared.chunks[chunk].lattices.start;
         Some(SequenceId { chunk: chunk as ChunkId, index })
-    }
-
-    fn marks_keys(&self) -> bool {
-        false
     }
 }
 

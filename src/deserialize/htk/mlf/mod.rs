@@ -31,7 +31,8 @@ use crate::deserialize::content::{FILES, Sampler};
 use crate::deserialize::htk::MlfOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
+    SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -242,19 +243,15 @@ impl ChunkSource for MlfDeserializer {
 }
 
 impl Deserializer for MlfDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { in_frame_mode: InFrameMode::Sliced, marks_keys: false, ..SequenceFacts::PLAIN }
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         keys.extend(sequences.iter().map(|&id| self.shared.table.key(id)));
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.table.find(key)
-    }
-
-    fn in_frame_mode(&self) -> InFrameMode {
-        InFrameMode::Sliced
-    }
-
-    fn marks_keys(&self) -> bool {
-        false
     }
 }

@@ -20,8 +20,8 @@ use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::text::index::{Index, IndexOptions};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceFacts, SourceMemory,
-    by_blocks,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SequenceFacts, SourceFacts,
+    SourceMemory, by_blocks,
 };
 use crate::error::Location;
 use crate::file::DataFile;
@@ -253,6 +253,10 @@ impl ChunkSource for Base64Images {
 }
 
 impl Deserializer for Base64Images {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts::PLAIN
+    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.lines(sequences, |lines| self.shared.index.keys(lines, keys));
     }

@@ -95,8 +95,8 @@ fn native_frames_without_context_are_samples_as_they_lie() {
 fn expanded_utterances_have_one_frame_and_are_not_sliced() {
     let expanded = HtkFeatureOptions { expand: true, dim: 2, ..options("ivec.scp") };
     let opened = open(&expanded).expect("it opens");
-    assert!(opened.is_expanded());
-    assert_eq!(opened.in_frame_mode(), InFrameMode::Whole);
+    assert!(opened.sequence_facts().is_expanded);
+    assert_eq!(opened.sequence_facts().in_frame_mode, InFrameMode::Whole);
     let chunk = opened.load(0).expect("it loads");
     let Loaded::Data(view) = chunk.sequence(0, 1) else { panic!("no data") };
     assert!(matches!(view.kind, ViewKind::Frames(_)));
@@ -104,7 +104,10 @@ fn expanded_utterances_have_one_frame_and_are_not_sliced() {
     assert_eq!(samples(&repeated, 2), [[200.0, 201.0]; 3]);
 
     let whole = open(&HtkFeatureOptions { dim: 2, ..options("ivec.scp") }).expect("it opens");
-    assert_eq!((whole.is_expanded(), whole.in_frame_mode()), (false, InFrameMode::SlicedStrictly));
+    assert_eq!(
+        (whole.sequence_facts().is_expanded, whole.sequence_facts().in_frame_mode),
+        (false, InFrameMode::SlicedStrictly)
+    );
 
     let error =
         failure(&HtkFeatureOptions { scp_files: options("ivec_bad.scp").scp_files, ..expanded.clone() });
