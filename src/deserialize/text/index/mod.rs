@@ -260,11 +260,16 @@ impl Index {
     pub fn chunks(&self) -> &[ChunkInfo] {
         match &self.incremental {
             None => self.parts.iter().next().map_or(&[], |part| &part.table.chunks),
-            Some(incremental) => self.chunks.get_or_init(|| {
-                // An error is reported by `chunk`, to the caller that asks for the first chunk after it.
-                let _ = incremental.wait_for_all();
-                self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect()
-            }),
+            Some(incremental) => {
+                if self.chunks.get().is_none() {
+                    // Outside the cell: the caller may ask while a thread that reads ahead waits here. An error is reported
+                    // by `chunk`, to the caller that asks for the first chunk after it.
+                    let _ = incremental.wait_for_all();
+                }
+                self.chunks.get_or_init(|| {
+                    self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect()
+                })
+            }
         }
     }
 
