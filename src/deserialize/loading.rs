@@ -22,9 +22,16 @@ type Outcome = Result<Arc<dyn Chunk>>;
 /// A chunk that is being loaded, or was. Clones are the same load. Jobs that have not begun when nobody has the load any more
 /// never do.
 #[derive(Clone)]
-pub struct Load(Arc<Step>);
+pub struct Load(Progress);
 
-enum Step {
+#[derive(Clone)]
+enum Progress {
+    /// It has ended. An image that is a chunk by itself is loaded without a job, and without memory for one.
+    Loaded(Arc<dyn Chunk>),
+    Started(Arc<Step>),
+}
+
+pub(super) enum Step {
     /// Runs on some thread.
     Job(Slot),
     /// Put together from other loads by whoever waits.
@@ -35,9 +42,15 @@ enum Step {
 type Make = dyn Fn(&[Arc<dyn Chunk>]) -> Arc<dyn Chunk> + Send + Sync;
 
 /// The result of a job.
-struct Slot {
+pub(super) struct Slot {
     outcome: Mutex<Option<Outcome>>,
     done: Condvar,
+}
+
+impl Slot {
+    fn new(outcome: Option<Outcome>) -> Slot {
+        Slot { outcome: Mutex::new(outcome), done: Condvar::new() }
+    }
 }
 
 impl Wake for Step {
@@ -50,13 +63,12 @@ impl Wake for Step {
 }
 
 impl Load {
-    fn job(outcome: Option<Outcome>) -> Load {
-        Load(Arc::new(Step::Job(Slot { outcome: Mutex::new(outcome), done: Condvar::new() })))
-    }
-
     /// One that has ended.
-    pub fn done(outcome: Result<Arc<dyn Chunk>>) -> Load {
-        Load::job(Some(outcome))
+    pub fn done(outcome: Outcome) -> Load {
+        Load(match outcome {
+            Ok(chunk) => Progress::Loaded(chunk),
+            Err(_) => Progress::Started(Arc::new(Step::Job(Slot::new(Some(outcome))))),
+        })
     }
 
     /// Of several loads, at least one. It fails if one of them does, with the error of the first in their order.
@@ -64,7 +76,7 @@ impl Load {
         loads: Vec<Load>,
         make: impl Fn(&[Arc<dyn Chunk>]) -> Arc<dyn Chunk> + Send + Sync + 'static,
     ) -> Load {
-        Load(Arc::new(Step::Made(loads, Box::new(make))))
+        Load(Progress::Started(Arc::new(Step::Made(loads, Box::new(make)))))
     }
 
     /// The same load with another chunk around that of this one.
@@ -74,12 +86,16 @@ impl Load {
 
     /// Does not keep the load alive.
     pub(super) fn downgrade(&self) -> WeakLoad {
-        WeakLoad(Arc::downgrade(&self.0))
+        match &self.0 {
+            Progress::Loaded(chunk) => WeakLoad::Loaded(Arc::downgrade(chunk)),
+            Progress::Started(step) => WeakLoad::Started(Arc::downgrade(step)),
+        }
     }
 
     /// Whether a job has failed, so that another load may fare better.
     pub(super) fn has_failed(&self) -> bool {
-        match &*self.0 {
+        let Progress::Started(step) = &self.0 else { return false };
+        match &**step {
             Step::Job(slot) => matches!(&*slot.outcome.lock(), Some(Err(_))),
             Step::Made(loads, _) => loads.iter().any(Load::has_failed),
         }
@@ -87,8 +103,12 @@ impl Load {
 
     /// Waits for the chunk. A call that is cancelled leaves it for the next one. Never on a thread of the pool, which may have to
     /// do the loading.
-    pub fn wait(&self) -> Result<Arc<dyn Chunk>> {
-        match &*self.0 {
+    pub fn wait(&self) -> Outcome {
+        let step = match &self.0 {
+            Progress::Loaded(chunk) => return Ok(Arc::clone(chunk)),
+            Progress::Started(step) => step,
+        };
+        match &**step {
             Step::Made(loads, make) => Ok(make(&loads.iter().map(Load::wait).collect::<Result<Vec<_>>>()?)),
             Step::Job(slot) => {
                 self.settle()?;
@@ -99,12 +119,13 @@ impl Load {
 
     /// Waits until all jobs have ended, in failure or not. An error if the call is cancelled.
     pub fn settle(&self) -> Result<()> {
-        let slot = match &*self.0 {
+        let Progress::Started(step) = &self.0 else { return Ok(()) };
+        let slot = match &**step {
             Step::Made(loads, _) => return loads.iter().try_for_each(Load::settle),
             Step::Job(slot) if slot.outcome.lock().is_some() => return Ok(()),
             Step::Job(slot) => slot,
         };
-        let waiting = cancel::waiting(&self.0);
+        let waiting = cancel::waiting(step);
         exit::outside(|| {
             let mut outcome = slot.outcome.lock();
             while outcome.is_none() {
@@ -125,11 +146,17 @@ fn nothing_more() -> Error {
 }
 
 /// A [`Load`] for as long as somebody else has it.
-pub(super) struct WeakLoad(Weak<Step>);
+pub(super) enum WeakLoad {
+    Loaded(Weak<dyn Chunk>),
+    Started(Weak<Step>),
+}
 
 impl WeakLoad {
     pub(super) fn upgrade(&self) -> Option<Load> {
-        self.0.upgrade().map(Load)
+        Some(Load(match self {
+            WeakLoad::Loaded(chunk) => Progress::Loaded(chunk.upgrade()?),
+            WeakLoad::Started(step) => Progress::Started(step.upgrade()?),
+        }))
     }
 }
 
@@ -177,8 +204,8 @@ impl Starter {
         chunk: ChunkId,
         load: impl FnOnce(&S, ChunkId) -> Outcome + Send + 'static,
     ) -> (Load, impl FnOnce(bool) + Send + 'static) {
-        let result = Load::job(None);
-        let (step, source) = (Arc::downgrade(&result.0), Arc::downgrade(source));
+        let started = Arc::new(Step::Job(Slot::new(None)));
+        let (step, source) = (Arc::downgrade(&started), Arc::downgrade(source));
         let session = Arc::clone(&self.session);
         let job = move |may_run: bool| {
             // Perhaps nobody has the load any more.
@@ -206,7 +233,7 @@ impl Starter {
             drop(source);
             session.end();
         };
-        (result, job)
+        (Load(Progress::Started(started)), job)
     }
 }
 
