@@ -334,6 +334,11 @@ impl Error {
         matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory) && !self.0.is_lasting
     }
 
+    /// Whether it tells nothing about later calls: this one was cancelled, or the error may pass.
+    pub(crate) fn is_of_one_call(&self) -> bool {
+        self.0.kind == ErrorKind::Cancelled || self.may_pass()
+    }
+
     /// CNTK's type of exception.
     pub fn class(&self) -> ExceptionClass {
         self.0.class

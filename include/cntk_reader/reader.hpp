@@ -346,8 +346,8 @@ class Reader {
   }
 
   /// Reads the next minibatch, as CNTK's GetMinibatch does. Past the end of the epoch every read gives one
-  /// without data. One of several workers may also get one without data earlier: Minibatch::IsStep tells these
-  /// apart. NextStep and Minibatches are easier to use.
+  /// without data. One of several workers may also get one without data earlier: Minibatch::IsStep tells
+  /// these apart. NextStep and Minibatches are easier to use.
   Minibatch GetMinibatch() {
     const cntk_reader_minibatch* minibatch = nullptr;
     detail::Call(cntk_reader_minibatch_read, handle_.get(), &minibatch);

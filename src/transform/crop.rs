@@ -34,8 +34,8 @@ pub(super) fn plan(
     if width == 0 || height == 0 {
         let message =
             format!("Crop leaves nothing of an image of {} columns and {} rows.", image.width, image.height);
-        let advice = "At least one pixel of each direction has to stay: enlarge 'sideRatio' or 'areaRatio', or bring \
-                      'aspectRatio' nearer to 1.";
+        let advice = "At least one pixel of each direction has to stay: enlarge ‹side_ratio› or ‹area_ratio›, or bring \
+                      ‹aspect_ratio› nearer to 1.";
         return Err(Error::data(message).with_detail(advice));
     }
     let (right, bottom) = (image.width - width, image.height - height);

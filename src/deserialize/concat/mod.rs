@@ -72,6 +72,9 @@ pub struct Concat<F: Format> {
     /// Opens the other files while data are read; `None` if all were opened at once.
     opening: Option<Opening<F>>,
     whole: OnceLock<Whole>,
+    /// That of the chunks that were known when a call that waited for all of them was cancelled or
+    /// failed for a while. It says nothing about later calls.
+    cut_off: OnceLock<Whole>,
     lookup: OnceLock<Lookup>,
     /// A hash of the names and sizes of the files, and of how keys are numbered.
     list: u64,
@@ -202,7 +205,7 @@ impl<F: Format> Concat<F> {
             owners: room::with_capacity(count, room::INDEX)?,
         };
         let concat = Self::of(Arc::new(files), &sizes, None);
-        concat.whole.get_or_init(|| concat.filled(whole));
+        concat.whole.get_or_init(|| concat.filled(whole, true));
         Ok(concat)
     }
 
@@ -234,6 +237,7 @@ impl<F: Format> Concat<F> {
             files,
             opening,
             whole: OnceLock::new(),
+            cut_off: OnceLock::new(),
             lookup: OnceLock::new(),
             list,
             bytes: sizes.iter().sum(),
@@ -242,12 +246,21 @@ impl<F: Format> Concat<F> {
 
     /// The table of all chunks. Waits until they are known.
     fn whole(&self) -> &Whole {
-        self.whole.get_or_init(|| self.filled(Whole::default()))
+        if let Some(whole) = self.whole.get() {
+            return whole;
+        }
+        // Outside the cell: others may ask meanwhile.
+        let waited = if self.opening.is_some() { self.wait_for_all() } else { Ok(()) };
+        match waited {
+            Err(error) if error.is_of_one_call() => {
+                self.cut_off.get_or_init(|| self.filled(Whole::default(), false))
+            }
+            waited => self.whole.get_or_init(|| self.filled(Whole::default(), waited.is_ok())),
+        }
     }
 
-    /// The table of all chunks, made of an empty one, which may have memory for it.
-    fn filled(&self, mut whole: Whole) -> Whole {
-        let is_complete = self.opening.is_none() || self.wait_for_all().is_ok();
+    /// The table of the chunks that are known, made of an empty one, which may have memory for it.
+    fn filled(&self, mut whole: Whole, is_complete: bool) -> Whole {
         for (number, place) in (0..).zip(self.files.iter()) {
             whole.chunks.extend_from_slice(place.file.chunks());
             whole.owners.resize(whole.chunks.len(), number);

@@ -175,6 +175,26 @@ fn a_file_that_shrinks_is_an_error_where_it_ends() {
 }
 
 #[test]
+fn a_cancelled_wait_for_all_chunks_decides_nothing_about_later_ones() {
+    let file = file_of(&b"|x 1\n".repeat(1000));
+    let options = IndexOptions { chunk_size: 50, ..options(None) };
+    let whole = Index::open(&file, &options, &Corpus::Numeric).expect("an index");
+    let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
+    let canceller = crate::Canceller::new();
+    let cancelled = canceller.run(|| {
+        assert!(canceller.cancel());
+        let chunks = index.chunks().len();
+        index.fingerprint();
+        Ok(chunks)
+    });
+    assert!(
+        cancelled.is_err_and(|error| error.kind() == ErrorKind::Cancelled) || !index.index_progress().all
+    );
+    assert_eq!(index.chunks(), whole.chunks());
+    assert_eq!(index.fingerprint(), whole.fingerprint());
+}
+
+#[test]
 fn a_waiting_thread_gets_an_error_when_indexing_is_cancelled() {
     let file = file_of(&b"|x 1\n".repeat(100));
     file.raw().set_len(1 << 40).expect("a sparse file");

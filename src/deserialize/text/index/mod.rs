@@ -128,6 +128,9 @@ pub struct Index {
     doubtful_cache: Option<String>,
     /// The chunks of all parts; made when they are first asked for, if there can be several parts.
     chunks: OnceLock<Vec<ChunkInfo>>,
+    /// Those that were known when a call that waited for all of them was cancelled or failed for a while: such a call
+    /// comes to nothing, and must not decide about later ones.
+    cut_off: OnceLock<Vec<ChunkInfo>>,
     fingerprint: OnceLock<u64>,
 }
 
@@ -213,7 +216,15 @@ impl Index {
 
     fn of(parts: Arc<IndexParts>, by_line: bool, incremental: Option<IncrementalIndex>) -> Index {
         let (chunks, fingerprint) = Default::default();
-        Index { parts, incremental, by_line, doubtful_cache: None, chunks, fingerprint }
+        Index {
+            parts,
+            incremental,
+            by_line,
+            doubtful_cache: None,
+            chunks,
+            cut_off: OnceLock::new(),
+            fingerprint,
+        }
     }
 
     /// Whether [`Index::check_ids`] compares anything.
@@ -261,14 +272,16 @@ impl Index {
         match &self.incremental {
             None => self.parts.iter().next().map_or(&[], |part| &part.table.chunks),
             Some(incremental) => {
-                if self.chunks.get().is_none() {
-                    // Outside the cell: the caller may ask while a thread that reads ahead waits here. An error is reported
-                    // by `chunk`, to the caller that asks for the first chunk after it.
-                    let _ = incremental.wait_for_all();
+                if let Some(chunks) = self.chunks.get() {
+                    return chunks;
                 }
-                self.chunks.get_or_init(|| {
-                    self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect()
-                })
+                let known = || self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect();
+                // Outside the cell: the caller may ask while a thread that reads ahead waits here. An error is reported by
+                // `chunk`, to the caller that asks for the first chunk after it.
+                match incremental.wait_for_all() {
+                    Err(error) if error.is_of_one_call() => self.cut_off.get_or_init(known),
+                    _ => self.chunks.get_or_init(known),
+                }
             }
         }
     }
@@ -365,7 +378,10 @@ impl Index {
     /// 64-bit hash of chunk table, lengths and keys.
     pub fn fingerprint(&self) -> u64 {
         let chunks = self.chunks().len();
-        *self.fingerprint.get_or_init(|| self.parts.fingerprint(chunks))
+        let of_all = || self.parts.fingerprint(chunks);
+        // Not of those that a failed call knows.
+        let is_known = self.incremental.is_none() || self.chunks.get().is_some();
+        if is_known { *self.fingerprint.get_or_init(of_all) } else { of_all() }
     }
 
     /// [`Index::fingerprint`] of the first `chunks` chunks, as if the file had no others. They must be indexed.
