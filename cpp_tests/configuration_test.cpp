@@ -366,3 +366,33 @@ TEST_F(Configuration, TruncationNeedsATruncatedReader) {
 }
 
 }  // namespace
+
+TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
+  const std::string file = Write("data.ctf", "0 |x 1 2\n0 |x 3 4\n");
+  const std::string texts = Write("texts.ctf", "utt1 |x 1 2\n");
+  const auto message = [](const cr::ReaderOptions& options, const cr::CtfDeserializer& ctf) {
+    const cr::Error error = ErrorOf([&] {
+      cr::Reader reader = cr::Reader::Open(options, {ctf});
+      reader.StartEpoch(Sweep(1));
+      Rest(reader);
+    });
+    return std::string(error.what());
+  };
+  const auto data = [&](std::size_t dim) { return cr::CtfDeserializer(file).Dense("x", dim); };
+  cr::ReaderOptions frames;
+  frames.frame_mode = true;
+  cr::ReaderOptions both = frames;
+  both.truncation_length = 3;
+  const std::pair<std::string, const char*> cases[] = {
+      {message(frames, data(2)), "'frame_mode = true' needs sequences of one sample"},
+      {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in 'ReaderOptions'"},
+      {message({}, data(1)), "Set 'dim' to the number of values"},
+      {message({}, data(2).ChunkSize(0)), "'ChunkSize' in CtfDeserializer must not be 0"},
+      {message({}, cr::CtfDeserializer(texts).Dense("x", 2)),
+       "Set 'numeric_keys = false' in the 'ReaderOptions'"},
+  };
+  for (const auto& [text, wanted] : cases) {
+    EXPECT_NE(text.find(wanted), std::string::npos) << text;
+    EXPECT_EQ(text.find("configuration"), std::string::npos) << text;
+  }
+}

@@ -294,3 +294,22 @@ pub unsafe extern "C" fn cntk_reader_source_list_readers(
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_end_is_one_of_those_there_are_and_has_written_a_text() {
+        let of = |source: cntk_reader_source| {
+            // SAFETY: the strings are literals with a NUL, and the lengths say so.
+            unsafe { source.whole_config() }.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let source = cntk_reader_source::default();
+        assert_eq!(of(cntk_reader_source { text: c"".as_ptr(), front_end: 3, ..source }), "");
+        let unknown = of(cntk_reader_source { text: c"".as_ptr(), front_end: 4, ..source });
+        assert!(unknown.contains("4 is not a cntk_reader_front_end"), "{unknown}");
+        let of_file = of(cntk_reader_source { file: c"a.cntk".as_ptr(), front_end: 2, ..source });
+        assert!(of_file.contains("'front_end' needs the member 'text'"), "{of_file}");
+    }
+}
