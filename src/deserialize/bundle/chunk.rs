@@ -17,7 +17,7 @@ pub struct BundleMap {
     /// For each member: the number of its first stream in the bundle.
     pub firsts: Vec<usize>,
     /// For each stream: each sequence's one sample is repeated as often as the first stream has samples
-    /// ([`Deserializer::is_expanded`](crate::deserialize::Deserializer::is_expanded)).
+    /// ([`SequenceFacts::is_expanded`](crate::deserialize::SequenceFacts::is_expanded)).
     pub expanded: Vec<bool>,
 }
 

@@ -153,7 +153,7 @@ const TOO_FEW: &str = "In frame mode each frame of the first deserializer needs 
 
 /// Refuses members whose lengths do not fit in frame mode. Where `as_cntk`, only those are refused
 /// that CNTK 2.7 cannot read. Must not run on the pool if a member is
-/// [asked in place](Deserializer::is_asked_in_place).
+/// [asked in place](crate::deserialize::SequenceFacts::is_asked_in_place).
 pub fn check_frames(members: &[Member], corpus: &Corpus, as_cntk: bool) -> Result<()> {
     let Some((primary, secondaries)) = members.split_first() else { return Ok(()) };
     let is_exact = |member: &Member| member.mode == InFrameMode::SlicedExactly;
