@@ -233,7 +233,7 @@ fn sizes_that_mean_nothing_are_refused() {
     assert!(error.to_string().contains("such as 256"), "{error}");
     let read = ReadConfig::new(4).truncation_length(3);
     let error = reader.epoch(Epoch::sweeps(1).read_config(read)).expect_err("not truncated");
-    assert!(error.to_string().contains("'truncated = true'"), "{error}");
+    assert!(error.to_string().contains("'truncation_length'"), "{error}");
     let error = reader.epoch(Epoch::sweeps(1).minibatch_size(4).worker(3, 3)).expect_err("no such worker");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     // In truncated mode sizes may change, and sparse streams are dense.

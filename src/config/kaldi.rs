@@ -32,7 +32,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     };
     let context = htk::read_context(&stream)?;
     if storage == Storage::SparseCsc && context != (0, 0) {
-        let message = format!("'{path}' has ‹context›, which class numbers cannot have.");
+        let message = format!("'{path}' has a ‹context›, which class numbers cannot have.");
         return refuse(
             "contextWindow",
             message,

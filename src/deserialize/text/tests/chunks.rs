@@ -252,7 +252,7 @@ fn what_to_do_depends_on_the_rest_of_the_file() {
         ("|x 1 2|s 1:1\n|x 3 4\n", "Other sequences have samples of '|s'."),
         ("|x 1 2|s 1:1\n|x 3 4", "it seems to be cut."),
         ("|x 1 2|s 1:1\n|x 3 4|s 1:", "it seems to be cut."),
-        ("|X 1 2|t 1:1\n", "read samples named '|s', '|x'; the line has 'X', 't'. Is 'X' meant?"),
+        ("|X 1 2|t 1:1\n", "have samples named '|s', '|x'; the line has 'X', 't'. Is 'X' meant?"),
         ("|x 1 2|s 1:1\n\r\n", "The line has no samples: remove it."),
         ("1 |x 1 2|s 1:1\n1 |# a comment\n", "The line has a comment only:"),
         ("|x 1 \u{2212}2|s 1:1\n", "'\u{2212}' ended the sample at offset 5: characters beyond ASCII"),
