@@ -13,8 +13,9 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
 /// Names the target that the program runs.
 const VARIABLE: &str = "CNTK_READER_FUZZ_TARGET";
 
-/// Seconds after which an input counts as one that hangs. Inputs take milliseconds.
-const PATIENCE: u32 = 20;
+/// Seconds after which an input counts as one that hangs. Most take milliseconds, labels of millions of frames six
+/// seconds, and others may run beside them.
+const PATIENCE: u32 = 60;
 
 /// Megabytes that the process may take: inputs are small, and so is what has to be held of them.
 const MEMORY: u32 = 2048;
