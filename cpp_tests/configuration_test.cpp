@@ -365,8 +365,6 @@ TEST_F(Configuration, TruncationNeedsATruncatedReader) {
   EXPECT_EQ(ErrorOf([&] { reader.SetConfiguration(configuration); }).Kind(), cr::ErrorKind::kInvalidArgument);
 }
 
-}  // namespace
-
 TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
   const std::string file = Write("data.ctf", "0 |x 1 2\n0 |x 3 4\n");
   const std::string texts = Write("texts.ctf", "utt1 |x 1 2\n");
@@ -396,3 +394,5 @@ TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
     EXPECT_EQ(text.find("configuration"), std::string::npos) << text;
   }
 }
+
+}  // namespace
