@@ -304,7 +304,7 @@ typedef enum {
 } cntk_reader_element;
 
 /**
- * What a call of cntk_reader_minibatch_next has come to.
+ * The outcome of cntk_reader_minibatch_next.
  */
 typedef enum {
   /**

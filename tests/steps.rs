@@ -262,7 +262,7 @@ fn a_loop_need_not_borrow_its_reader() {
     assert!(values(&minibatch).into_iter().eq(0..25));
 }
 
-/// What the two ways to read say of an end. A worker without a share gets minibatches without data,
+/// Both ways to read agree on the end of an epoch. A worker without a share gets minibatches without data,
 /// which are no steps.
 #[test]
 fn an_end_is_not_mistaken_for_an_empty_share() {

@@ -100,7 +100,7 @@ struct Progress {
   std::uint64_t sweep = 0;
 };
 
-/// What a wait for the next step has come to.
+/// The outcome of waiting for the next step.
 enum class Outcome {
   kMinibatch = CNTK_READER_OUTCOME_MINIBATCH,      ///< There is a minibatch.
   kEndOfEpoch = CNTK_READER_OUTCOME_END_OF_EPOCH,  ///< There is none, and there will be none.

@@ -42,7 +42,7 @@ pub struct cntk_reader_minibatch_info {
     pub reserved: u32,
 }
 
-/// What a call of cntk_reader_minibatch_next has come to.
+/// The outcome of cntk_reader_minibatch_next.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_outcome {

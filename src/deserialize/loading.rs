@@ -237,7 +237,7 @@ impl Starter {
     }
 }
 
-/// What the loads of one reader share.
+/// State shared by the loads of one reader.
 struct Session {
     state: Mutex<State>,
     /// No load is running any more.

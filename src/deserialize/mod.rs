@@ -237,7 +237,7 @@ pub trait ChunkSource: Send + Sync {
 /// Facts about the sequences of a deserializer. A wrapper changes those in which it differs, and takes over the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceFacts {
-    /// What a sequence is in frame mode.
+    /// How frame mode treats its sequences.
     pub in_frame_mode: InFrameMode,
     /// Keys count lines or sequences, so that they say nothing about what a sequence belongs to.
     pub counts_keys: bool,

@@ -25,7 +25,7 @@ impl Error {
     }
 }
 
-/// What to do about a failure of the operating system.
+/// Advice on a failure of the operating system.
 fn advice_on(cause: &std::io::Error, path: &str) -> String {
     use std::io::ErrorKind as Io;
     let advice = match (cause.kind(), cause.raw_os_error()) {

@@ -70,7 +70,7 @@ impl Reader {
         Ok(self.rest_cursor())
     }
 
-    /// What [`Reader::rest_of_epoch`] gives, for a loop that does not borrow the reader. It takes
+    /// The minibatches of [`Reader::rest_of_epoch`], for a loop that does not borrow the reader. It takes
     /// the place of earlier cursors.
     pub fn rest_cursor(&mut self) -> EpochCursor {
         let cursor = EpochCursor::new();

@@ -53,7 +53,6 @@ use checkpoint::{Checkpoint, Facts, Progress, Values};
 use engine::{Engine, Prefetch, PrefetchJob};
 use handoff::READ_AHEAD;
 use inspect::{EpochStart, Inspection};
-use next::Stage;
 use parallel_packer::PackingThreads;
 use pipeline::Pipeline;
 use prefetch_batch::BatchSize;
@@ -92,8 +91,8 @@ pub struct Reader {
     takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
     epoch: Option<(Epoch, ReadConfig)>,
-    /// How far the caller has come in that epoch.
-    stage: Stage,
+    /// Its last minibatch was delivered.
+    is_over: bool,
     /// Where that epoch starts.
     start: EpochStart,
     inspection: Inspection,
@@ -209,7 +208,7 @@ impl Reader {
                 || matches!(options.packing, Packing::Truncated { .. })
                 || has_images_alone(options),
             epoch: None,
-            stage: Stage::Going,
+            is_over: false,
             start: EpochStart::default(),
             inspection,
             meter,
@@ -252,7 +251,7 @@ impl Reader {
         })?;
         self.start = start;
         self.epoch = Some((epoch, epoch.read));
-        self.stage = Stage::Going;
+        self.is_over = false;
         self.delivered = progress;
         self.bound = None;
         self.worker = Some((epoch.read.workers, epoch.read.rank));
@@ -441,7 +440,7 @@ impl Reader {
             pipeline.set_state(state)?;
             pipeline.progress(Progress::default())
         })?;
-        self.stage = Stage::Going;
+        self.is_over = false;
         self.bound = None;
         self.move_barren(BarrenSweep::begin);
         Ok(())
@@ -493,7 +492,7 @@ impl Reader {
                 self.unsettled = Unsettled::Epoch;
             })?;
         }
-        self.stage = Stage::Going;
+        self.is_over = false;
         if let Some(pipeline) = &mut self.engine.pipeline {
             pipeline.forget_errors();
         }

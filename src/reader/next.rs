@@ -10,17 +10,6 @@ use crate::{Error, Result};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// How far the caller has come in an epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Minibatches may follow.
-    Going,
-    /// The minibatch delivered last was the last step.
-    LastDelivered,
-    /// The caller was told that the epoch is over.
-    Over,
-}
-
 impl Reader {
     /// Reads the next minibatch, as CNTK's GetMinibatch does. It may have no data, and past the end
     /// of the epoch it never has: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] tell these
@@ -64,7 +53,7 @@ impl Reader {
 
     fn step(&mut self, deadline: Option<Instant>) -> Result<Poll<Option<Minibatch>>> {
         self.epoch()?;
-        while self.stage == Stage::Going {
+        while !self.is_over {
             if !self.prepare(deadline)? {
                 return Ok(Poll::Pending);
             }
@@ -73,7 +62,6 @@ impl Reader {
                 return Ok(Poll::Ready(Some(minibatch)));
             }
         }
-        self.stage = Stage::Over;
         Ok(Poll::Ready(None))
     }
 
@@ -117,11 +105,7 @@ impl Reader {
             return Err(error);
         }
         minibatch.is_step = takes_part || !minibatch.streams.is_empty();
-        self.stage = match (minibatch.end_of_epoch, minibatch.is_step) {
-            (false, _) => Stage::Going,
-            (true, true) => Stage::LastDelivered,
-            (true, false) => Stage::Over,
-        };
+        self.is_over = minibatch.end_of_epoch;
         Ok(minibatch)
     }
 
