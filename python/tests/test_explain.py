@@ -174,7 +174,12 @@ class Explain(unittest.TestCase):
                 ("0 |x 1 2\n", StreamDef(shape=2, is_sparse=True), {}, "set 'is_sparse=False' if it is plain values"),
                 ("0 |y 1 2\n", StreamDef(shape=2), {}, "as its alias: 'field=\"y\"'"),
                 ("0 |x 1\n0 |x 2\n", StreamDef(shape=1), {"frame_mode": True}, "'frame_mode=True' needs sequences"),
-                ("u |x 1\n", StreamDef(shape=1), {}, "Set 'options={\"useNumericSequenceKeys\": False}' in the 'MinibatchSource'"),
+                (
+                    "u |x 1\n",
+                    StreamDef(shape=1),
+                    {},
+                    "Set 'options={\"useNumericSequenceKeys\": False}' in the 'MinibatchSource'",
+                ),
             ):
                 with self.subTest(text):
                     path.write_text(text)
