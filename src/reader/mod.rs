@@ -20,13 +20,6 @@ mod prefetch_batch;
 mod schedules;
 mod selector;
 mod store;
-/// Whether each sequence is one image, so that there is nothing to truncate: CNTK 2.7 then packs
-/// frames, although the configuration says 'truncated = true'.
-fn has_images_alone(options: &ReaderSettings) -> bool {
-    options.packing == Packing::Frame
-        && matches!(options.deserializers.as_slice(), [one] if one.format().facts().has_images)
-}
-
 #[cfg(test)]
 mod tests;
 
@@ -50,15 +43,13 @@ use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use barren::BarrenSweep;
 use capacity::Capacity;
 use checkpoint::{Checkpoint, Facts, Progress, Values};
-use engine::{Engine, Prefetch, PrefetchJob};
-use handoff::READ_AHEAD;
+use engine::{Engine, Prefetch, Refill, unusable};
 use inspect::{EpochStart, Inspection};
 use parallel_packer::PackingThreads;
 use pipeline::Pipeline;
-use prefetch_batch::BatchSize;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Reads minibatches.
 ///
@@ -71,7 +62,6 @@ pub struct Reader {
     facts: Facts,
     /// CNTK's names of the two numbers of a local timeline's window.
     window_keys: [&'static str; 2],
-    prefetch: Prefetch,
     log: Logger,
     /// Workers get whole chunks, not sequences in turn.
     deals_chunks: bool,
@@ -108,11 +98,6 @@ pub struct Reader {
     unsettled: Unsettled,
     /// Sequences are fetched, which is not begun again for a call that is cancelled: it goes on, on the thread that reads ahead.
     is_fetched: bool,
-    /// When the caller got the first minibatch of the last batch.
-    returned: Option<Instant>,
-    packing_threads: PackingThreads,
-    /// How many minibatches the next batch has.
-    size: BatchSize,
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
     process: Process,
@@ -196,7 +181,6 @@ impl Reader {
             corpus,
             facts,
             window_keys: pipeline.window_keys(),
-            prefetch,
             log: Logger { trace_level: options.trace_level, front_end: options.front_end },
             deals_chunks: matches!(options.order, Order::Block { .. }),
             lockstep: options.lockstep,
@@ -217,10 +201,7 @@ impl Reader {
             canceller: None,
             unsettled: Unsettled::Nothing,
             is_fetched,
-            returned: None,
-            packing_threads,
-            size: BatchSize::FIRST,
-            engine: ManuallyDrop::new(Engine::new(pipeline)),
+            engine: ManuallyDrop::new(Engine::new(pipeline, prefetch, packing_threads)),
             process,
         })
     }
@@ -301,81 +282,19 @@ impl Reader {
         }
     }
 
-    /// Gets the next batch, and has the one after that read ahead if that is worth it. With a
-    /// `deadline` the thread reads it, and the result is false if it has not come by then: the
-    /// thread keeps it for the next call.
+    /// Gets the next batch. With a `deadline`, false if it has not come by then: the thread keeps it
+    /// for the next call.
     fn refill(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        // At the first read the caller is assumed to do something between reads.
-        let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
-        let refilled = self.refill_after(away, deadline);
-        self.returned = Some(Instant::now());
-        refilled
-    }
-
-    fn refill_after(&mut self, away: Duration, deadline: Option<Instant>) -> Result<bool> {
         self.settle()?;
         let is_apart = self.is_fetched && cancel::is_possible();
-        let engine = &mut *self.engine;
-        if let Some(pipeline) = engine.pipeline.take() {
-            let batch = std::mem::take(&mut engine.spare);
-            let threads = self.packing_threads.all;
-            let mut job = PrefetchJob { pipeline, wanted: self.size.wanted, threads, batch };
-            if (is_apart || deadline.is_some())
-                && let Some(thread) = engine.thread()
-            {
-                thread.give(job);
-            } else {
-                match is_apart {
-                    true => cancel::apart(|| job.read()),
-                    false => job.read(),
-                }
-                return self.accept(job, away).map(|()| true);
+        match self.engine.refill(is_apart, deadline, self.unsettled == Unsettled::Nothing)? {
+            Refill::Ready => Ok(true),
+            Refill::Pending => Ok(false),
+            Refill::Cancelled(error) => {
+                self.unsettled = Unsettled::Position;
+                if self.engine.is_ready() { Ok(true) } else { Err(error) }
             }
         }
-        let thread = engine.ahead.as_ref().ok_or_else(unusable)?;
-        engine.waiting_caller.help(|| thread.is_done());
-        if let Some(deadline) = deadline
-            && !thread.is_done_by(deadline)?
-        {
-            return Ok(false);
-        }
-        let job = thread.take()?;
-        self.accept(job, away).map(|()| true)
-    }
-
-    /// Takes over a batch that was read, and has the next one read ahead if that is worth it.
-    fn accept(&mut self, job: PrefetchJob, away: Duration) -> Result<()> {
-        let engine = &mut *self.engine;
-        let PrefetchJob { pipeline, mut batch, .. } = job;
-        if batch.ready.back().is_some_and(|last| cancel::ended(&last.minibatch))
-            && let Some(last) = batch.ready.pop_back()
-        {
-            self.unsettled = Unsettled::Position;
-            if batch.ready.is_empty() {
-                engine.pipeline = Some(pipeline);
-                engine.spare = batch;
-                return last.minibatch.map(drop);
-            }
-        }
-        let spare = std::mem::replace(&mut engine.batch, batch);
-        let goes_on = engine.batch.goes_on() && self.unsettled == Unsettled::Nothing;
-        let is_ahead = match self.prefetch {
-            Prefetch::None => false,
-            Prefetch::Batch => {
-                self.size.follow(&engine.batch, self.packing_threads.all);
-                goes_on && READ_AHEAD.is_repaid(engine.batch.took.min(away), engine.batch.ready.len())
-            }
-            Prefetch::One => goes_on,
-        };
-        engine.waiting_caller.begin();
-        if is_ahead && let Some(thread) = engine.thread() {
-            let threads = self.packing_threads.beside_caller;
-            thread.give(PrefetchJob { pipeline, wanted: self.size.wanted, threads, batch: spare });
-            return Ok(());
-        }
-        engine.pipeline = Some(pipeline);
-        engine.spare = spare;
-        Ok(())
     }
 
     /// How much data the reader has: of several deserializers the sequences that all of them have.
@@ -493,7 +412,7 @@ impl Reader {
             })?;
         }
         self.is_over = false;
-        if let Some(pipeline) = &mut self.engine.pipeline {
+        if let Some(pipeline) = self.engine.pipeline() {
             pipeline.forget_errors();
         }
         self.move_barren(BarrenSweep::begin);
@@ -571,30 +490,16 @@ impl Reader {
     /// ahead are dropped; if one ended in an error, the error comes again when it is read.
     fn recall(&mut self) -> Result<&mut Pipeline> {
         self.check_process()?;
-        let engine = &mut *self.engine;
-        let mut is_ahead = !engine.batch.ready.is_empty();
-        if engine.pipeline.is_none() {
-            let thread = engine.ahead.as_ref().ok_or_else(unusable)?;
-            let PrefetchJob { pipeline, mut batch, .. } = thread.take()?;
-            is_ahead = true;
-            batch.ready.clear();
-            engine.spare = batch;
-            engine.pipeline = Some(pipeline);
-        }
-        engine.batch.ready.clear();
-        if is_ahead || engine.pipeline.as_ref().is_some_and(|pipeline| pipeline.is_ahead()) {
-            self.size.wanted = 1;
-            if self.unsettled == Unsettled::Nothing {
-                self.unsettled = Unsettled::Position;
-            }
+        if self.engine.recall()? && self.unsettled == Unsettled::Nothing {
+            self.unsettled = Unsettled::Position;
         }
         self.settle()?;
-        self.engine.pipeline.as_deref_mut().ok_or_else(unusable)
+        self.engine.pipeline().ok_or_else(unusable)
     }
 
     /// Brings the pipeline, unless the thread has it, to where the minibatch last delivered ended.
     fn settle(&mut self) -> Result<()> {
-        let Some(pipeline) = &mut self.engine.pipeline else { return Ok(()) };
+        let Some(pipeline) = self.engine.pipeline() else { return Ok(()) };
         match (self.unsettled, &self.epoch) {
             (Unsettled::Nothing, _) => return Ok(()),
             (Unsettled::Position | Unsettled::Beyond, _) => pipeline.resume(&self.delivered)?,
@@ -649,6 +554,9 @@ impl Drop for Reader {
     }
 }
 
-fn unusable() -> Error {
-    Error::internal("The reader failed inside and cannot be used any more.")
+/// Whether each sequence is one image, so that there is nothing to truncate: CNTK 2.7 then packs
+/// frames, although the configuration says 'truncated = true'.
+fn has_images_alone(options: &ReaderSettings) -> bool {
+    options.packing == Packing::Frame
+        && matches!(options.deserializers.as_slice(), [one] if one.format().facts().has_images)
 }

@@ -3,8 +3,9 @@
 //! here.
 
 use super::barren::{self, BarrenSweep};
+use super::engine::unusable;
 use super::prefetch_batch::Assembled;
-use super::{Reader, Unsettled, unusable};
+use super::{Reader, Unsettled};
 use crate::pack::Minibatch;
 use crate::{Error, Result};
 use std::task::Poll;
@@ -72,9 +73,9 @@ impl Reader {
         if self.unsettled == Unsettled::Beyond {
             self.run(|reader| reader.recall().map(drop))?;
         }
-        match self.engine.batch.ready.is_empty() {
-            true => self.run(|reader| reader.refill(deadline)),
-            false => Ok(true),
+        match self.engine.is_ready() {
+            true => Ok(true),
+            false => self.run(|reader| reader.refill(deadline)),
         }
     }
 
@@ -85,13 +86,12 @@ impl Reader {
 
     fn take_ready(&mut self) -> Result<Minibatch> {
         let takes_part = self.lockstep && !self.is_at_end();
-        let engine = &mut *self.engine;
-        let Assembled { minibatch, progress } = engine.batch.pop().ok_or_else(unusable)?;
+        let Assembled { minibatch, progress } = self.engine.batch.pop().ok_or_else(unusable)?;
         if minibatch.as_ref().is_err_and(Error::may_pass) {
             self.unsettled = Unsettled::Beyond;
             return minibatch;
         }
-        engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
+        self.engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
         self.bound = None;
         if minibatch.as_ref().is_ok_and(|minibatch| minibatch.end_of_sweep) {
             self.inspection.end_sweep();
@@ -116,7 +116,10 @@ impl Reader {
             barren.begin(&self.delivered);
             return None;
         }
-        let chunks = if minibatch.end_of_epoch { self.engine.empty_chunks() } else { None };
+        let chunks = match self.engine.pipeline() {
+            Some(pipeline) if minibatch.end_of_epoch => pipeline.empty_chunks(),
+            _ => None,
+        };
         match chunks {
             Some(chunks) => Some(barren::no_sequences(chunks)),
             None => {

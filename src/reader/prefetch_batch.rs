@@ -5,8 +5,8 @@
 //! A batch never goes beyond a move of the window, an error, or the end of an epoch.
 
 use super::checkpoint::Progress;
-use crate::Result;
 use crate::pack::{MOST_AT_ONCE, Minibatch};
+use crate::{Error, Result, cancel};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -51,6 +51,12 @@ impl PrefetchBatch {
     pub(super) fn goes_on(&self) -> bool {
         let last = self.ready.back().map(|last| &last.minibatch);
         last.is_some_and(|last| last.as_ref().is_ok_and(|minibatch| !minibatch.end_of_epoch))
+    }
+
+    /// Takes the error of a read that was cancelled, which is always the last one.
+    pub(super) fn pop_cancelled(&mut self) -> Option<Error> {
+        self.ready.back().filter(|last| cancel::ended(&last.minibatch))?;
+        self.ready.pop_back()?.minibatch.err()
     }
 
     /// Takes the next minibatch.
