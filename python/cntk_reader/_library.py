@@ -352,7 +352,7 @@ class Source(Sized):
         ("file_length", c_size_t),
         ("section", c_void_p),
         ("section_kind", c_uint32),
-        ("reserved", c_uint32),
+        ("release", c_uint32),
         ("added_sections", c_void_p),
         ("added_section_count", c_size_t),
         ("deserializers", POINTER(POINTER(UserTable))),
@@ -365,6 +365,7 @@ class Source(Sized):
         ("reader", c_char_p),
         ("reader_length", c_size_t),
         ("front_end", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 

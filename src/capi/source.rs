@@ -89,6 +89,8 @@ pub struct cntk_reader_source {
     /// A cntk_reader_front_end. One other than CNTK_READER_FRONT_END_CONFIGURATION says that a program has written `text` for
     /// its user: messages do not show its lines. Not with `file` or `section`, which are configurations.
     pub front_end: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 // SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
@@ -120,6 +122,7 @@ impl Default for cntk_reader_source {
             reader: null(),
             reader_length: text::NUL_TERMINATED,
             front_end: 0,
+            reserved: 0,
         }
     }
 }

@@ -70,6 +70,7 @@ pub(super) const OPTIONS: &[Named] = &[
     row("a_deserializer", Phrase("an element to 'deserializers'"), Phrase("a deserializer to the builder"), Phrase("a deserializer to the list"), Phrase("a deserializer to the list")),
     row("file", Key("file"), Fixed("file"), Fixed("file"), Key("filename")),
     row("chunk_size", Key("chunkSizeInBytes"), Method("chunk_size"), Method("ChunkSize"), Key("chunk_size_in_bytes")),
+    row("window_chunk_size", Key("chunkSizeInBytes"), Method("window_chunk_size"), Key("window_chunk_size"), Entry("chunkSizeInBytes")),
     row("max_malformed", Key("maxErrors"), Method("max_errors"), Method("MaxErrors"), Key("max_errors")),
     row("skip_sequence_ids", Key("skipSequenceIds"), Method("skip_sequence_ids"), Method("SkipSequenceIds"), Key("skip_sequence_ids")),
     row("keep_data_in_memory", Key("keepDataInMemory"), Method("keep_data_in_memory"), Method("KeepDataInMemory"), Key("keep_data_in_memory")),
