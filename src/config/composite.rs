@@ -327,7 +327,7 @@ fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
         return Err(no_window(section));
     }
     // The chunk size of the reader's section makes the window, that of a deserializer's section the chunks.
-    let chunk_size = text::read_chunk_size(section, "window_chunk_size")?;
+    let chunk_size = text::read_chunk_size(section, "‹window_chunk_size›")?;
     Ok(text::window_size(text::automatic_window(chunk_size), false))
 }
 

@@ -46,7 +46,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
     let skip_sequence_ids = section.get_or("skipSequenceIds", false)?;
     let max_errors = read_u32(section, "maxErrors", 0)?;
     let trace_level = read_trace_level(section)?;
-    let chunk_size = read_chunk_size(section, "chunk_size")?;
+    let chunk_size = read_chunk_size(section, "‹chunk_size›")?;
     let keep_data_in_memory = section.get_or("keepDataInMemory", false)?;
     let frame_mode = section.get_or("frameMode", false)?;
     let cache_index = section.get_or("cacheIndex", false)?;
@@ -75,11 +75,11 @@ fn needs_streams(section: &Section) -> String {
     format!("'{}' needs the streams to read: ‹streams›.", section.path())
 }
 
-/// `chunkSizeInBytes`, the option `id`. CNTK divides by it, and crashes if it is 0.
-pub(super) fn read_chunk_size(section: &Section, id: &str) -> Result<u64> {
+/// `chunkSizeInBytes`, which messages call `name`. CNTK divides by it, and crashes if it is 0.
+pub(super) fn read_chunk_size(section: &Section, name: &str) -> Result<u64> {
     match section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)? {
         0 => {
-            let message = format!("‹{id}› in {} must not be 0.", section.path());
+            let message = format!("{name} in {} must not be 0.", section.path());
             let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
             let error = Error::config(InvalidArgument, message).with_detail(detail);
             Err(section.blame("chunkSizeInBytes", error))
