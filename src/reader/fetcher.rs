@@ -1,11 +1,11 @@
 //! Fetches the sequences of a minibatch from chunks that do not have them ready: see [`crate::deserialize::fetch`].
 
-use super::adaptive_executor::AdaptiveExecutor;
+use crate::cancel::carried;
 use crate::deserialize::fetch::Failure;
 use crate::deserialize::fetched::Fetched;
 use crate::deserialize::{Chunk, ChunkSource};
 use crate::error::ExceptionClass;
-use crate::helpers::Helpers;
+use crate::helpers::{Helpers, Team};
 use crate::pack::explain::Explain;
 use crate::randomize::Selection;
 use crate::sequence::{SequenceId, SequenceKey};
@@ -15,9 +15,8 @@ use std::sync::{Arc, Weak};
 
 /// Fetches sequences, and holds those of the last selection.
 pub(super) struct Fetcher {
-    fetching: AdaptiveExecutor,
-    preparing: AdaptiveExecutor,
-    /// The threads that help with both, if any do.
+    /// The threads that fetch and prepare beside the reading one, if any do. They are not the pool's: users' code runs
+    /// there, which may wait for a reader of this library, whose loading needs the pool.
     helpers: Option<Helpers>,
     /// Names of the streams.
     streams: Vec<String>,
@@ -51,8 +50,6 @@ impl Fetcher {
         let streams = deserializer.streams();
         let late = (0..streams.len()).filter(|&stream| streams[stream].has_late_shape());
         deserializer.facts().is_fetched.then(|| Fetcher {
-            fetching: AdaptiveExecutor::default(),
-            preparing: AdaptiveExecutor::default(),
             helpers: threads.map(Helpers::new),
             streams: streams.iter().map(|stream| stream.name.clone()).collect(),
             explain: explain.clone(),
@@ -107,7 +104,7 @@ impl Fetcher {
             None => Err(Error::internal("The chunk of a sequence is not in memory.")),
         };
         let open = &mut self.fetched[..self.count];
-        self.fetching.each(self.helpers.as_mut(), open.iter_mut().zip(sequences), self.count, fetch)?;
+        each(self.helpers.as_mut(), open.iter_mut().zip(sequences), fetch)?;
         // All of them draw, whichever fails: what later minibatches draw depends on how often it was done.
         let (mut drawn, mut position) = (Ok(()), 0);
         for (index, fetched) in open.iter_mut().enumerate().filter(|(_, fetched)| fetched.is_whole(streams)) {
@@ -116,10 +113,9 @@ impl Fetcher {
         }
         drawn?;
         // The sequences that have data in every stream, with their positions in the minibatch.
-        let whole = (0..).zip(open.iter_mut().filter(|fetched| fetched.is_whole(streams)));
-        self.preparing.each(self.helpers.as_mut(), whole, self.count, |(position, fetched)| {
-            fetched.prepare(position)
-        })?;
+        let whole = open.iter_mut().filter(|fetched| fetched.is_whole(streams));
+        let whole: Vec<_> = (0..).zip(whole).collect();
+        each(self.helpers.as_mut(), whole.into_iter(), |(position, fetched)| fetched.prepare(position))?;
         self.failure = self.fetched().iter().find_map(|fetched| fetched.failure().cloned());
         if !self.late.is_empty() {
             for (sequence, &id) in self.fetched().iter().zip(sequences) {
@@ -236,5 +232,19 @@ impl Fetcher {
                 from += known.map_or(0, |known| known + 1);
             }
         }
+    }
+}
+
+/// Does `work` with each item, on all threads. Of several failures, the first in the items' order is the result.
+fn each<T: Send>(
+    helpers: Option<&mut Helpers>,
+    mut items: impl DoubleEndedIterator<Item = T> + ExactSizeIterator + Send,
+    work: impl Fn(T) -> Result<()> + Sync,
+) -> Result<()> {
+    match helpers {
+        Some(helpers) if items.len() > 1 => {
+            Team { threads: helpers.most(), helpers }.each(items, carried(&work))
+        }
+        _ => items.try_for_each(work),
     }
 }

@@ -1,6 +1,5 @@
 //! The reader: builds the pipeline from its options and drives it, one batch of minibatches ahead of the caller.
 
-mod adaptive_executor;
 mod barren;
 pub(crate) mod build;
 mod capacity;
