@@ -56,7 +56,7 @@ thread_local! {
 mod tests {
     use super::*;
     use crate::config::from_text;
-    use crate::config::options::DeserializerOptions;
+    use crate::config::options::TextOptions;
     use crate::corpus::Corpus;
     use crate::deserialize::bundle::check_names;
     use crate::deserialize::text::parse::rules::Rules;
@@ -85,9 +85,7 @@ mod tests {
         text += "] ])";
         COMPARISONS.set(0);
         let options = from_text(&text).expect("a configuration");
-        let Some(DeserializerOptions::Text(options)) = options.deserializers.first() else {
-            panic!("a text file")
-        };
+        let options = options.deserializers[0].of::<TextOptions>().expect("a text file");
         let rules = Rules::new(options, &Arc::new(Corpus::Numeric)).expect("names that differ");
         assert_eq!(rules.streams.len(), STREAMS);
         let streams: Vec<_> =

@@ -23,7 +23,7 @@
 //! ```
 
 use crate::cancel::Current;
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::files;
 use crate::deserialize::loading::{Load, Loads, Starter};
@@ -68,7 +68,7 @@ impl Stages {
     pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Stages> {
         let mut settings = settings.clone();
         // What is measured is work that a cache, or an earlier stage, would save.
-        settings.deserializers.iter_mut().for_each(|one| one.format_mut().keep_nothing());
+        settings.deserializers.iter_mut().for_each(|one| one.keep_nothing());
         let corpus = build::corpus(&settings);
         let table = opened(&settings, others, &corpus)?;
         Ok(Stages { settings, corpus, table })
@@ -83,7 +83,7 @@ impl Stages {
 
     /// The files that the data come from.
     fn files(&self) -> Vec<DataFile> {
-        let formats = self.settings.deserializers.iter().map(DeserializerOptions::format);
+        let formats = self.settings.deserializers.iter().map(|one| &**one);
         let files = formats.filter(|format| format.facts().files_hold_data);
         let paths = files.flat_map(|one| files::named(one.name()).unwrap_or_default());
         paths.filter_map(|path| DataFile::open(&path).ok()).collect()

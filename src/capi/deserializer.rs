@@ -9,13 +9,12 @@ use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{Stream, cntk_reader_stream_info};
 use super::text;
-use crate::config::options::DeserializerOptions;
 use crate::config::{self, Section};
 use crate::corpus::Corpus;
 use crate::deserialize::binary;
 use crate::deserialize::bundle::frame_mode;
 use crate::deserialize::check;
-use crate::deserialize::format::Context;
+use crate::deserialize::format::{Context, Format};
 use crate::deserialize::frames::Frames;
 use crate::deserialize::loading::Loads;
 use crate::deserialize::{AnyDeserializer, ChunkSource, Deserializer, InFrameMode, image, text as ctf};
@@ -191,7 +190,7 @@ fn open_by_type(
         | "HTKMLFBinaryDeserializer"
         | "LatticeDeserializer" => {
             let options = config::speech_deserializer(section, name, is_primary, corpus.is_hashed())?;
-            open_speech(&options, corpus, is_primary)?
+            open_speech(&*options, corpus, is_primary)?
         }
         "ImageDeserializer" | "Base64ImageDeserializer" => {
             let images = image::open(&config::image_deserializer(section, name)?, &[], corpus)?;
@@ -203,12 +202,8 @@ fn open_by_type(
 }
 
 /// Opens a deserializer of speech. In frame mode it lists frames, unless each frame gets the whole sequence.
-fn open_speech(
-    options: &DeserializerOptions,
-    corpus: &Arc<Corpus>,
-    is_primary: bool,
-) -> Result<Arc<dyn Deserializer>> {
-    let (format, pool) = (options.format(), Pool::shared()?);
+fn open_speech(format: &dyn Format, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Arc<dyn Deserializer>> {
+    let pool = Pool::shared()?;
     let AnyDeserializer::Known(opened) = format.open(Context::alone(corpus, &pool, is_primary))?.deserializer
     else {
         return Err(Error::internal("Speech lists its utterances beforehand."));

@@ -8,12 +8,13 @@ use super::htk::{self, Common};
 use super::module::Module;
 use super::native::{Native, TEXT_TYPE, check_type, element_type};
 use super::options::{
-    DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings, Shape, TransformedStream,
-    UserOptions, WindowSize,
+    ForeignOptions, ImageOptions, Order, Packing, ReaderSettings, Shape, TransformedStream, UserOptions,
+    WindowSize,
 };
 use super::section::Section;
 use super::transforms::{self, Scope};
 use super::{UserType, binary, image, kaldi, text};
+use crate::deserialize::format::Format;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::option;
 use crate::option::FrontEnd;
@@ -113,15 +114,14 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     };
     // CNTK 2.7: `ImageDeserializer` alone is the reason. Results do not depend on it; users' code might.
     let has_images = has(image::TYPE) || has(image::BASE64_TYPE);
-    let is_user = |one: &DeserializerOptions| {
-        matches!(one, DeserializerOptions::User(_) | DeserializerOptions::Foreign(_))
-    };
+    let is_user =
+        |one: &Box<dyn Format>| one.of::<UserOptions>().is_some() || one.of::<ForeignOptions>().is_some();
     let has_others = !transformed.is_empty() && !deserializers.iter().any(is_user);
     let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
     let mut deserializers = deserializers;
     for one in &mut deserializers {
-        if let DeserializerOptions::Image(image) = one {
+        if let Some(image) = one.of_mut::<ImageOptions>() {
             image.max_errors = max_errors;
         }
     }
@@ -348,12 +348,10 @@ fn read_image_window(section: &Section) -> Result<WindowSize> {
 }
 
 /// Whether the only deserializer lists the sequences of a chunk when it loads it.
-fn is_listed_late(deserializers: &[DeserializerOptions]) -> bool {
-    match deserializers {
-        [DeserializerOptions::User(user)] => !user.composable,
-        [DeserializerOptions::Foreign(foreign)] => !foreign.composable,
-        _ => false,
-    }
+fn is_listed_late(deserializers: &[Box<dyn Format>]) -> bool {
+    let [one] = deserializers else { return false };
+    one.of::<UserOptions>().is_some_and(|user| !user.composable)
+        || one.of::<ForeignOptions>().is_some_and(|foreign| !foreign.composable)
 }
 
 /// The window of users' deserializers. CNTK's default, all of the data, would never be filled; its API always writes
@@ -373,10 +371,10 @@ fn read_deserializers(
     inherited: &Inherited,
     others: Others<'_>,
     transformed: &mut Vec<TransformedStream>,
-) -> Result<Vec<DeserializerOptions>> {
+) -> Result<Vec<Box<dyn Format>>> {
     let scope = Scope { module: "ImageReader", users: others.transforms };
     let users: HashMap<&str, UserType<'_>> = others.users.iter().map(|user| (user.name, *user)).collect();
-    let mut deserializers = Vec::new();
+    let mut deserializers: Vec<Box<dyn Format>> = Vec::new();
     // What to do so that the deserializers can be joined, for the first one that prevents it.
     let mut obstacle = None;
     for (name, element) in elements {
@@ -396,7 +394,7 @@ fn read_deserializers(
                 scope,
             )?);
             let user = UserOptions { name: name.clone(), composable };
-            deserializers.push(DeserializerOptions::User(user));
+            deserializers.push(Box::new(user));
             continue;
         }
         if !is_composable {
@@ -418,7 +416,7 @@ fn read_deserializers(
         // Whoever makes the transforms of other modules makes the whole chain, and what it begins with.
         if !is_ours && others.foreign && (is_foreign(&module) || is_chained_to_foreign(&module, &element)) {
             element.ignore(&element.keys().collect::<Vec<_>>());
-            deserializers.push(DeserializerOptions::Foreign(ForeignOptions {
+            deserializers.push(Box::new(ForeignOptions {
                 name: name.clone(),
                 section: element,
                 composable: is_composable,
@@ -439,16 +437,16 @@ fn read_deserializers(
         };
         element.ignore(&["frameMode", "precision", "traceLevel"]);
         deserializers.push(match native {
-            Native::Text => DeserializerOptions::Text(text::read(&element, common.element)?.options),
-            Native::Binary => DeserializerOptions::Binary(binary::read(&element, common.element)?.options),
+            Native::Text => Box::new(text::read(&element, common.element)?.options),
+            Native::Binary => Box::new(binary::read(&element, common.element)?.options),
             Native::Image(base64) => {
                 let scope = Scope { module: &module, ..scope };
                 let common =
                     image::Common { element: common.element, reproducible: inherited.reproducible, scope };
-                DeserializerOptions::Image(image::read(base64, &element, common)?)
+                Box::new(image::read(base64, &element, common)?)
             }
             Native::Speech(kind) => htk::read(kind, &element, &common)?,
-            Native::Kaldi => DeserializerOptions::Kaldi(kaldi::read(&element, &common)?),
+            Native::Kaldi => Box::new(kaldi::read(&element, &common)?),
         });
         if matches!(native, Native::Text | Native::Binary) {
             let number = deserializers.len() - 1;

@@ -4,9 +4,10 @@
 //! deserializer. The order of the reads decides which of several mistakes is reported, and is CNTK's.
 
 use super::composite::read_level;
-use super::options::{DeserializerOptions, HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
+use super::options::{HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
 use super::section::Section;
 use super::text;
+use crate::deserialize::format::Format;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::file::{Confinement, DataFile, address};
 use crate::limits::MOST_LABEL_CLASSES;
@@ -70,7 +71,7 @@ impl SpeechType {
 }
 
 /// Reads an element of `deserializers`.
-pub(super) fn read(kind: SpeechType, section: &Section, common: &Common) -> Result<DeserializerOptions> {
+pub(super) fn read(kind: SpeechType, section: &Section, common: &Common) -> Result<Box<dyn Format>> {
     if common.is_primary {
         kind.check_primary()?;
     }
@@ -83,23 +84,23 @@ pub(super) fn read_stream(
     section: &Section,
     stream: impl FnOnce() -> Result<SpeechStream>,
     common: &Common,
-) -> Result<DeserializerOptions> {
+) -> Result<Box<dyn Format>> {
     Ok(match kind {
         SpeechType::Features => {
             let verbosity = read_level(section, "verbosity")?;
             let features = read_features(&stream()?, common)?;
-            DeserializerOptions::HtkFeatures(HtkFeatureOptions { verbosity, ..features })
+            Box::new(HtkFeatureOptions { verbosity, ..features })
         }
         SpeechType::Labels | SpeechType::BinaryLabels => {
             let chunk_size = read_chunk_size(section)?;
             let labels = read_labels(&stream()?, kind == SpeechType::BinaryLabels, common)?;
-            DeserializerOptions::Mlf(MlfOptions { chunk_size, ..labels })
+            Box::new(MlfOptions { chunk_size, ..labels })
         }
         SpeechType::Lattices => {
             let verbosity = read_level(section, "verbosity")?;
             let chunk_size = read_chunk_size(section)?;
             let SpeechStream { name, stream, .. } = stream()?;
-            DeserializerOptions::Lattice(LatticeOptions {
+            Box::new(LatticeOptions {
                 stream: name,
                 index_file: stream.path_of("latticeIndexFile")?,
                 cache_index: read_cache_index(&stream, common)?,

@@ -4,9 +4,10 @@
 use super::composite::{AUTO_WINDOW, read_common, read_level};
 use super::convert::{FromValue, WidenedInt};
 use super::htk::{self, Common, SpeechStream, SpeechType};
-use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape, WindowSize};
+use super::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
 use super::text;
+use crate::deserialize::format::Format;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::log::{Level, Logger};
 use crate::option::FrontEnd;
@@ -184,7 +185,7 @@ fn read_deserializers(
     (features, labels): &(Vec<String>, Vec<String>),
     element: ElementType,
     frame_mode: bool,
-) -> Result<Vec<DeserializerOptions>> {
+) -> Result<Vec<Box<dyn Format>>> {
     let mut deserializers = Vec::with_capacity(features.len() + labels.len());
     let features = features.iter().map(|name| (name, SpeechType::Features));
     let labels = labels.iter().map(|name| (name, SpeechType::Labels));

@@ -4,8 +4,7 @@
 use super::composite::{read_common, read_level};
 use super::image::{self, Streams};
 use super::options::{
-    CropKind, DeserializerOptions, ImageOptions, Order, Packing, ReaderSettings, Shape, TransformOptions,
-    WindowSize,
+    CropKind, ImageOptions, Order, Packing, ReaderSettings, Shape, TransformOptions, WindowSize,
 };
 use super::section::Section;
 use super::{text, transforms};
@@ -55,7 +54,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     };
     Ok(ReaderSettings {
         shape: Shape::ImageReader,
-        deserializers: vec![DeserializerOptions::Image(options)],
+        deserializers: vec![Box::new(options)],
         transformed: Vec::new(),
         numeric_keys: false,
         hash_keys: false,

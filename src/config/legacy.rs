@@ -1,9 +1,10 @@
 //! Readers chosen by `readerType`. Text and binary readers have one deserializer, with all keys in one section.
 
 use super::composite::{read_common, read_level};
-use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape, WindowSize};
+use super::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
 use super::{binary, htk_legacy, image_legacy, text};
+use crate::deserialize::format::Format;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::option::FrontEnd;
 use crate::spelling::nearest;
@@ -99,7 +100,7 @@ pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
     let text = text::read(section, element)?;
     let packing = if text.frame_mode { Packing::Frame } else { Packing::Sequence };
     let trace_level = text.options.log.trace_level;
-    let deserializer = DeserializerOptions::Text(text.options);
+    let deserializer = Box::new(text.options);
     with_one(section, Shape::TextReader, text.window, packing, element, trace_level, deserializer)
 }
 
@@ -118,7 +119,7 @@ pub(super) fn read_binary(section: &Section) -> Result<ReaderSettings> {
     let element = read_element(section)?;
     let binary = binary::read(section, element)?;
     let trace_level = binary.options.log.trace_level;
-    let deserializer = DeserializerOptions::Binary(binary.options);
+    let deserializer = Box::new(binary.options);
     with_one(
         section,
         Shape::BinaryReader,
@@ -146,7 +147,7 @@ fn with_one(
     packing: Packing,
     element: ElementType,
     trace_level: u32,
-    deserializer: DeserializerOptions,
+    deserializer: Box<dyn Format>,
 ) -> Result<ReaderSettings> {
     let order = match window {
         None => {

@@ -47,14 +47,13 @@ pub use typed::{
 };
 
 use crate::Result;
+use crate::deserialize::format::Format;
 use crate::error::{Error, ExceptionClass};
 use crate::file::Confinement;
 use crate::log::Logger;
 use crate::option::FrontEnd;
 use crate::stream::ElementType;
-use options::{
-    BinaryOptions, DeserializerOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions,
-};
+use options::{BinaryOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions};
 use source::SourceText;
 use std::path::Path;
 use std::str::FromStr;
@@ -177,7 +176,7 @@ impl Config {
                     settings_of(&self.section, kind, others, &["maxSequenceLength", "definesMBSize"]);
                 settings.map(|mut settings| {
                     settings.in_place_of = Some(release);
-                    settings.deserializers.iter_mut().for_each(|one| one.format_mut().follow(release));
+                    settings.deserializers.iter_mut().for_each(|one| one.follow(release));
                     settings
                 })
             }
@@ -294,7 +293,7 @@ pub fn speech_deserializer(
     name: &str,
     is_primary: bool,
     hash_keys: bool,
-) -> Result<DeserializerOptions> {
+) -> Result<Box<dyn Format>> {
     native::speech_deserializer(section, name, is_primary, hash_keys)
 }
 
@@ -337,7 +336,7 @@ fn settings_of(
         ReaderType::Htk => legacy::read_htk(section)?,
     };
     let confinement = read_confinement(section)?;
-    settings.deserializers.iter_mut().for_each(|one| one.format_mut().confine(&confinement));
+    settings.deserializers.iter_mut().for_each(|one| one.confine(&confinement));
     section.log().report(section.path(), unremarkable, Logger::new(settings.trace_level));
     Ok(settings)
 }

@@ -3,9 +3,10 @@
 use super::htk::{self, Common, SpeechType};
 use super::legacy::parse_precision;
 use super::module::Module;
-use super::options::{BinaryOptions, DeserializerOptions, ImageOptions, TextOptions};
+use super::options::{BinaryOptions, ImageOptions, TextOptions};
 use super::section::Section;
 use super::{binary, image, kaldi, text};
+use crate::deserialize::format::Format;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -102,7 +103,7 @@ pub(super) fn speech_deserializer(
     name: &str,
     is_primary: bool,
     hash_keys: bool,
-) -> Result<DeserializerOptions> {
+) -> Result<Box<dyn Format>> {
     let common = Common {
         is_primary,
         hash_keys,
@@ -112,7 +113,7 @@ pub(super) fn speech_deserializer(
     };
     match check_type("HTKDeserializers", name)? {
         Native::Speech(kind) => htk::read(kind, section, &common),
-        _ => Ok(DeserializerOptions::Kaldi(kaldi::read(section, &common)?)),
+        _ => Ok(Box::new(kaldi::read(section, &common)?)),
     }
 }
 

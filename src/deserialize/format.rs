@@ -16,10 +16,54 @@ use crate::recognize::FileFormat;
 use crate::release::Release;
 use crate::transform::user::UserTransform;
 use std::any::Any;
+use std::fmt::Debug;
 use std::sync::Arc;
 
+/// Options as values: every format has this by itself.
+pub trait Value: Any + Debug {
+    /// A copy of the options.
+    fn to_box(&self) -> Box<dyn Format>;
+
+    /// Whether the other options are of this format, and equal.
+    fn equals(&self, other: &dyn Format) -> bool;
+}
+
+impl<T: Format + Clone + PartialEq + Debug> Value for T {
+    fn to_box(&self) -> Box<dyn Format> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn Format) -> bool {
+        other.of::<T>() == Some(self)
+    }
+}
+
+impl Clone for Box<dyn Format> {
+    fn clone(&self) -> Self {
+        (**self).to_box()
+    }
+}
+
+impl PartialEq for dyn Format {
+    fn eq(&self, other: &dyn Format) -> bool {
+        self.equals(other)
+    }
+}
+
+impl dyn Format {
+    /// The options, if they are of the format `T`. For the code of that format, and for tests.
+    pub fn of<T: Format>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    /// [`of`](Self::of), to change them.
+    pub fn of_mut<T: Format>(&mut self) -> Option<&mut T> {
+        (self as &mut dyn Any).downcast_mut()
+    }
+}
+
 /// The options of one deserializer.
-pub trait Format: Send + Sync {
+pub trait Format: Value + Send + Sync {
     /// The `type` that stands for it in CNTK's configurations.
     fn type_name(&self) -> &str;
 

@@ -218,7 +218,7 @@ impl Builder {
             let corpus = build::corpus(settings);
             let mut caches = Vec::new();
             for one in &settings.deserializers {
-                let Some(text) = one.text() else { continue };
+                let Some(text) = one.of::<TextOptions>() else { continue };
                 for file in files::named(&text.file)? {
                     caches.push(IndexCache::of(&TextOptions { file, ..text.clone() }, &corpus));
                 }

@@ -56,8 +56,8 @@ impl Brief {
         let corpus = build::corpus(settings);
         let mut members = Vec::with_capacity(settings.deserializers.len());
         for one in &settings.deserializers {
-            let Some(text) = one.text() else { return Ok(None) };
-            match BriefMember::open(text, one.format().type_name(), &corpus)? {
+            let Some(text) = one.of::<TextOptions>() else { return Ok(None) };
+            match BriefMember::open(text, one.type_name(), &corpus)? {
                 Some(member) => members.push(member),
                 None => return Ok(None),
             }

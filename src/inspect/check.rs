@@ -133,14 +133,14 @@ impl Inspector {
                     run.report(others.into_iter().map(Finding::from));
                 }
                 (None, Some(opened)) => {
-                    run.report(notes::of_format(self.settings.deserializers.get(number)));
+                    run.report(notes::of_format(self.settings.deserializers.get(number).map(|one| &**one)));
                     run.report(opened.remarks());
                     self.check_member(member, opened, &mut run, total, progress)?;
                     run.report_names(member);
                     run.report_text_ids(member.name());
                     run.report_repeats(member.name());
                     let seen = run.summary.streams.last().cloned().unwrap_or_default();
-                    let member_options = self.settings.deserializers.get(number);
+                    let member_options = self.settings.deserializers.get(number).map(|one| &**one);
                     let counted = std::mem::take(&mut run.notes);
                     let is_joined = self.members().len() > 1;
                     run.report(notes::of_member(member_options, member, &seen, &counted, is_joined));

@@ -1,10 +1,11 @@
 //! The deserializers of a configuration, opened to be looked at.
 
 use super::Lengths;
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::check::{StreamStatistics, memory_of};
 use crate::deserialize::files;
+use crate::deserialize::format::Format;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::{CacheState, IndexOptions, brief};
 use crate::deserialize::{AnyDeserializer, Deserializer};
@@ -54,14 +55,14 @@ impl Inspector {
     pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Inspector> {
         let mut settings = settings.clone();
         // Checks report warnings whatever the trace level says.
-        settings.deserializers.iter_mut().for_each(|one| one.format_mut().report_warnings());
+        settings.deserializers.iter_mut().for_each(|one| one.report_warnings());
         let pool = Pool::shared()?;
         let corpus = build::corpus(&settings);
         let opened: Vec<_> = build::open_each(&settings, others, &corpus, &pool, false).collect();
-        let describe = |(one, opened): (&DeserializerOptions, Result<AnyDeserializer>)| InspectedMember {
-            cache: one.text().and_then(|text| cache_of(text, &corpus)),
-            name: one.format().name().to_owned(),
-            kind: one.format().type_name().to_owned(),
+        let describe = |(one, opened): (&Box<dyn Format>, Result<AnyDeserializer>)| InspectedMember {
+            cache: one.of::<TextOptions>().and_then(|text| cache_of(text, &corpus)),
+            name: one.name().to_owned(),
+            kind: one.type_name().to_owned(),
             opened: opened.and_then(|opened| match opened {
                 AnyDeserializer::Known(deserializer) => Ok(deserializer),
                 AnyDeserializer::Listing(_) => {

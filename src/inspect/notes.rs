@@ -2,9 +2,9 @@
 //! meant.
 
 use super::inspector::InspectedMember;
-use crate::config::options::DeserializerOptions;
 use crate::deserialize::check::{CountedNote, Finding, NoteKind, Severity, StreamStatistics};
 use crate::deserialize::files;
+use crate::deserialize::format::Format;
 use crate::deserialize::text::TextOptions;
 use crate::file::DataFile;
 use crate::recognize::FileFormat;
@@ -21,14 +21,14 @@ const ANY_DIM: u64 = i32::MAX as u64;
 
 /// The notes about a deserializer that was checked as a whole.
 pub(super) fn of_member(
-    options: Option<&DeserializerOptions>,
+    options: Option<&dyn Format>,
     member: &InspectedMember,
     statistics: &[StreamStatistics],
     counted: &[CountedNote],
     is_joined: bool,
 ) -> Vec<Finding> {
     let mut notes: Vec<Finding> = counted.iter().map(|note| of_count(member, note)).collect();
-    let has_indices = options.is_some_and(|options| options.format().facts().has_written_indices);
+    let has_indices = options.is_some_and(|options| options.facts().has_written_indices);
     for (info, seen) in member.streams().iter().zip(statistics).filter(|_| has_indices) {
         let of_stream = of_stream(info, seen).map(|(message, detail)| {
             let mut note = Finding::new(Severity::Note, message).in_file(member.name());
@@ -38,7 +38,7 @@ pub(super) fn of_member(
         });
         notes.extend(of_stream);
     }
-    if let Some(text) = options.and_then(DeserializerOptions::text) {
+    if let Some(text) = options.and_then(|options| options.of::<TextOptions>()) {
         notes.extend(of_ids(text, member, is_joined));
     }
     if member.opened().is_some() && member.lengths().sequences() == 0 {
@@ -50,8 +50,8 @@ pub(super) fn of_member(
 }
 
 /// The note that a file that is read as text has another format.
-pub(super) fn of_format(options: Option<&DeserializerOptions>) -> Option<Finding> {
-    let text = options?.text()?;
+pub(super) fn of_format(options: Option<&dyn Format>) -> Option<Finding> {
+    let text = options?.of::<TextOptions>()?;
     let path = files::named(&text.file).ok()?.into_iter().next()?;
     let explained = FileFormat::explain(&DataFile::open(&path).ok()?, FileFormat::is_ctf);
     (!explained.is_empty()).then(|| Finding::new(Severity::Note, explained).in_file(&path))

@@ -1,7 +1,7 @@
 //! From options to deserializers.
 
 use super::inspect;
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::ReaderSettings;
 use crate::config::{self, Written};
 use crate::corpus::Corpus;
 use crate::deserialize::bundle::{
@@ -10,7 +10,7 @@ use crate::deserialize::bundle::{
 use crate::deserialize::check;
 use crate::deserialize::custom::{Factory, Registered};
 use crate::deserialize::fetch::check_late_shapes;
-use crate::deserialize::format::{Context, Users};
+use crate::deserialize::format::{Context, Format, Users};
 use crate::deserialize::frames::Frames;
 use crate::deserialize::transformed;
 use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
@@ -69,8 +69,8 @@ pub(super) fn deserializer(
     // In the data's own order the table of chunks is needed from front to back: it may be made while data are read.
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let opened = open_each(options, others, corpus, pool, incremental).collect::<Result<Vec<_>>>()?;
-    let describe = |(one, deserializer): (&DeserializerOptions, &AnyDeserializer)| {
-        inspect::Member::new(one.format(), deserializer.clone())
+    let describe = |(one, deserializer): (&Box<dyn Format>, &AnyDeserializer)| {
+        inspect::Member::new(&**one, deserializer.clone())
     };
     opened.iter().for_each(|one| check::log_remarks(&*one.source()));
     let described = options.deserializers.iter().zip(&opened).map(describe).collect();
@@ -95,16 +95,17 @@ pub(crate) fn open_each<'a>(
             is_primary: number == 0,
             labels_may_be_first,
             is_incremental: incremental,
-            next: options.deserializers.get(number + 1).map(DeserializerOptions::format),
+            next: options.deserializers.get(number + 1).map(|one| &**one),
             ahead: ahead.take(),
             users: Users { registered, names: Some(&names), factory, transforms },
             ..Context::alone(corpus, pool, false)
         };
-        let opened = one.format().open(context).map(|opened| {
+        let opened = one.open(context).map(|opened| {
             ahead = opened.ahead;
             opened.deserializer
         });
-        let deserializer = opened.map_err(|error| described(error, one, options.descriptions.get(number)))?;
+        let deserializer =
+            opened.map_err(|error| described(error, &**one, options.descriptions.get(number)))?;
         // They are in the order of the deserializers.
         let first = options.transformed.partition_point(|stream| stream.deserializer < number);
         let own = options.transformed[first..].iter().take_while(|stream| stream.deserializer == number);
@@ -115,9 +116,9 @@ pub(crate) fn open_each<'a>(
 
 /// The error of a deserializer that cannot be opened: with what the file is, if that is something else than was expected, and
 /// where the configuration describes the deserializer.
-fn described(error: Error, options: &DeserializerOptions, description: Option<&Written>) -> Error {
+fn described(error: Error, options: &dyn Format, description: Option<&Written>) -> Error {
     let file = error.location().file.as_deref().map(DataFile::open);
-    let signature = options.format().facts().signature;
+    let signature = options.facts().signature;
     let explained = match (error.kind(), file) {
         (ErrorKind::Data, Some(Ok(file))) => {
             FileFormat::explain(&file, |format| !format.is_certain() || signature.accepts(format))
@@ -164,7 +165,7 @@ pub(crate) fn compose(
             let message =
                 "Expected input to contain samples, but the number of successfully read samples was 0.";
             let detail = "Its sequences have no samples, or there are none: check the file, and the warnings about it.";
-            return Err(Error::data(message).with_detail(detail).in_file(first.format().name()));
+            return Err(Error::data(message).with_detail(detail).in_file(first.name()));
         }
     }
     Ok(deserializer)
@@ -179,13 +180,10 @@ fn join(
 ) -> Result<Arc<dyn Deserializer>> {
     let members =
         opened.into_iter().zip(&options.deserializers).map(|(deserializer, one)| match deserializer {
-            AnyDeserializer::Known(deserializer) => {
-                Ok(Member::new(one.format().name().to_owned(), deserializer))
-            }
+            AnyDeserializer::Known(deserializer) => Ok(Member::new(one.name().to_owned(), deserializer)),
             AnyDeserializer::Listing(_) => {
-                let message =
-                    format!("The deserializer '{}' cannot be joined with others.", one.format().name());
-                Err(Error::argument(message).with_detail(config::lacks_list_of(one.format().name())))
+                let message = format!("The deserializer '{}' cannot be joined with others.", one.name());
+                Err(Error::argument(message).with_detail(config::lacks_list_of(one.name())))
             }
         });
     let mut members = members.collect::<Result<Vec<_>>>()?;
@@ -206,9 +204,8 @@ fn join(
         // possible where the primary lists frames itself, or where users' code finds the partner of
         // each frame.
         let is_sliced = |member: &Member| member.mode != InFrameMode::Whole;
-        let lists_frames = |(one, member): (&DeserializerOptions, &Member)| {
-            one.format().facts().is_foreign && !is_sliced(member)
-        };
+        let lists_frames =
+            |(one, member): (&Box<dyn Format>, &Member)| one.facts().is_foreign && !is_sliced(member);
         of_utterances = members.first().is_some_and(is_sliced)
             && !options.deserializers.iter().zip(&members).any(lists_frames);
         if !of_utterances {

@@ -213,7 +213,7 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
         ("streams", streams.join("; ")),
     ];
     // A reader that transforms nothing has no such fact: its checkpoints are those of versions before there were transforms.
-    let of_images = options.deserializers.iter().filter_map(|one| one.format().facts().reproducible);
+    let of_images = options.deserializers.iter().filter_map(|one| one.facts().reproducible);
     let of_streams = options.transformed.iter().map(|stream| stream.reproducible);
     let draws: Vec<&str> = of_images
         .chain(of_streams)

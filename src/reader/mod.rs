@@ -557,5 +557,5 @@ impl Drop for Reader {
 /// frames, although the configuration says 'truncated = true'.
 fn has_images_alone(options: &ReaderSettings) -> bool {
     options.packing == Packing::Frame
-        && matches!(options.deserializers.as_slice(), [one] if one.format().facts().has_images)
+        && matches!(options.deserializers.as_slice(), [one] if one.facts().has_images)
 }

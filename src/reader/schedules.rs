@@ -4,8 +4,8 @@
 use super::*;
 use crate::ErrorKind;
 use crate::config::from_text;
-use crate::config::options::DeserializerOptions;
 use crate::deserialize::text::TextDeserializer;
+use crate::deserialize::text::TextOptions;
 use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use crate::sync::{explore, thread};
 use std::fmt::Write as _;
@@ -44,8 +44,8 @@ fn config(files: &str, order: &str) -> String {
 fn open(config: &str, grows: bool) -> Reader {
     let options = from_text(config).expect("a configuration");
     let (pool, corpus) = (Pool::of_model(THREADS), build::corpus(&options));
-    let source = match (&options.deserializers[0], grows) {
-        (DeserializerOptions::Text(text), true) => {
+    let source = match (options.deserializers[0].of::<TextOptions>(), grows) {
+        (Some(text), true) => {
             let opened = TextDeserializer::open_in_steps(text, &corpus, &pool, STEP).expect("good data");
             (AnyDeserializer::Known(Arc::new(opened)), Vec::new())
         }

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::config::from_text;
-use crate::config::options::DeserializerOptions;
+use crate::config::options::TextOptions;
 use crate::deserialize::text::TextDeserializer;
 use crate::pack::Minibatch;
 use crate::randomize::random::Random;
@@ -22,7 +22,7 @@ fn packed_by(threads: usize) -> PackingThreads {
 /// A reader of this configuration, its index whole, or made in steps of `step` bytes while data are read.
 fn open(config: &str, step: Option<u64>) -> Reader {
     let options = from_text(config).expect("a configuration");
-    let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!("no text") };
+    let Some(text) = options.deserializers[0].of::<TextOptions>() else { panic!("no text") };
     let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
     let deserializer = pool.install(|| match step {
         Some(step) => TextDeserializer::open_in_steps(text, &corpus, &pool, step),

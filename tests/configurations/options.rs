@@ -110,7 +110,7 @@ fn verbosity_raises_the_trace_level() {
     // The deserializer logs at the reader's level.
     let settings =
         Config::from_text(&text("verbosity = 2", "", "")).unwrap().settings(Default::default()).unwrap();
-    let cntk_reader::config::options::DeserializerOptions::Text(options) = &settings.deserializers[0] else {
+    let Some(options) = settings.deserializers[0].of::<cntk_reader::config::options::TextOptions>() else {
         panic!()
     };
     assert_eq!(options.log.trace_level, 2);

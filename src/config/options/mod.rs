@@ -26,7 +26,7 @@ pub struct ReaderSettings {
     /// Which kind of configuration this was.
     pub shape: Shape,
     /// The deserializers in the order of the configuration; the first one is primary.
-    pub deserializers: Vec<DeserializerOptions>,
+    pub deserializers: Vec<Box<dyn Format>>,
     /// Streams of deserializers that are not for images, whose samples are transformed as images.
     pub transformed: Vec<TransformedStream>,
     /// Keys of sequences are numbers (`useNumericSequenceKeys`).
@@ -74,7 +74,7 @@ impl ReaderSettings {
     /// written the lines that keys stand in.
     pub fn speak(&mut self, front_end: FrontEnd) {
         self.front_end = front_end;
-        self.deserializers.iter_mut().for_each(|one| one.format_mut().speak(front_end));
+        self.deserializers.iter_mut().for_each(|one| one.speak(front_end));
         if front_end != FrontEnd::Configuration {
             self.packing_key = Written::default();
             self.descriptions.clear();
@@ -108,65 +108,4 @@ pub enum Shape {
     ImageReader,
     /// `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: features and labels in sections of the reader's own.
     HtkReader,
-}
-
-/// One deserializer.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum DeserializerOptions {
-    /// CNTK text format.
-    Text(TextOptions),
-    /// CNTK binary format.
-    Binary(BinaryOptions),
-    /// HTK feature files.
-    HtkFeatures(HtkFeatureOptions),
-    /// Labels of the HTK master label format, as text or binary.
-    Mlf(MlfOptions),
-    /// Lattices: opaque bytes.
-    Lattice(LatticeOptions),
-    /// Kaldi archives.
-    Kaldi(KaldiOptions),
-    /// Images.
-    Image(ImageOptions),
-    /// A format of the user's own.
-    User(UserOptions),
-    /// A format of another module.
-    Foreign(ForeignOptions),
-}
-
-/// The options of whichever format they are.
-macro_rules! format_of {
-    ($options:expr) => {
-        match $options {
-            DeserializerOptions::Text(format) => format,
-            DeserializerOptions::Binary(format) => format,
-            DeserializerOptions::HtkFeatures(format) => format,
-            DeserializerOptions::Mlf(format) => format,
-            DeserializerOptions::Lattice(format) => format,
-            DeserializerOptions::Kaldi(format) => format,
-            DeserializerOptions::Image(format) => format,
-            DeserializerOptions::User(format) => format,
-            DeserializerOptions::Foreign(format) => format,
-        }
-    };
-}
-
-impl DeserializerOptions {
-    /// The format that they belong to.
-    pub fn format(&self) -> &dyn Format {
-        format_of!(self)
-    }
-
-    /// [`DeserializerOptions::format`], to change it.
-    pub fn format_mut(&mut self) -> &mut dyn Format {
-        format_of!(self)
-    }
-
-    /// Those of the text format, if they are.
-    pub fn text(&self) -> Option<&TextOptions> {
-        match self {
-            DeserializerOptions::Text(text) => Some(text),
-            _ => None,
-        }
-    }
 }

@@ -6,7 +6,7 @@ use crate::stream::ElementType;
 
 fn binary(text: &str) -> Result<(ReaderSettings, BinaryOptions)> {
     let options = from_text(text)?;
-    let DeserializerOptions::Binary(binary) = options.deserializers[0].clone() else { panic!("no binary") };
+    let Some(binary) = options.deserializers[0].of::<BinaryOptions>().cloned() else { panic!("no binary") };
     Ok((options, binary))
 }
 

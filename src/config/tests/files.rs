@@ -1,6 +1,6 @@
 //! Configuration files and their includes.
 
-use super::options::DeserializerOptions;
+use super::options::TextOptions;
 use super::*;
 use crate::ErrorKind;
 use std::fs;
@@ -79,7 +79,7 @@ fn options_from_a_file() {
     let text = "reader=[ # text\ntraceLevel=0\nfile=f # here\ninput=[x=[dim=2;format=dense]]\n]\n";
     fs::write(&path, text).unwrap();
     let options = from_file(&path).unwrap();
-    let DeserializerOptions::Text(options) = &options.deserializers[0] else { panic!("no text") };
+    let Some(options) = options.deserializers[0].of::<TextOptions>() else { panic!("no text") };
     assert_eq!(options.file, "f");
 
     fs::write(&path, text.replace("dim", "din")).unwrap();

@@ -25,10 +25,7 @@ fn read(input: &str, outer: &str) -> Result<ImageOptions> {
 }
 
 fn image(settings: ReaderSettings) -> ImageOptions {
-    match settings.deserializers.into_iter().next() {
-        Some(DeserializerOptions::Image(image)) => image,
-        other => panic!("{other:?}"),
-    }
+    settings.deserializers[0].of::<ImageOptions>().expect("images").clone()
 }
 
 /// The transforms of a stream with these elements.
@@ -376,17 +373,15 @@ fn chains_with_transforms_of_other_modules_are_left_to_others() {
         composite::read_with(&Section::parse("unknown", &text).unwrap(), others)
     };
     let mine = "[type=Scale;factor=3;module=mine.so]";
-    match with(mine, true).unwrap().deserializers.as_slice() {
-        [DeserializerOptions::Foreign(all)] => {
-            assert_eq!(all.name, "ImageDeserializer");
-            assert_eq!(all.section.text("precision").unwrap(), "float");
-        }
-        other => panic!("{other:?}"),
-    }
+    let settings = with(mine, true).unwrap();
+    let all = settings.deserializers[0].of::<ForeignOptions>().expect("a foreign deserializer");
+    assert_eq!(all.name, "ImageDeserializer");
+    assert_eq!(all.section.text("precision").unwrap(), "float");
+    assert_eq!(settings.deserializers.len(), 1);
     let error = with(mine, false).unwrap_err();
     assert!(error.message().starts_with("Plugin not found: 'mine.so"), "{error}");
     let native = with("[type=Scale;width=3;height=3;channels=3;module=ImageReader]", true).unwrap();
-    assert!(matches!(native.deserializers[..], [DeserializerOptions::Image(_)]));
+    assert!(native.deserializers[0].of::<ImageOptions>().is_some());
 }
 
 /// Streams of deserializers that are not for images: not in CNTK.

@@ -26,7 +26,7 @@ pub(super) fn legacy(outer: &str, reader: &str) -> Result<ReaderSettings> {
 }
 
 fn text(options: &ReaderSettings) -> &TextOptions {
-    let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!("no text") };
+    let Some(text) = options.deserializers[0].of::<TextOptions>() else { panic!("no text") };
     text
 }
 
@@ -38,7 +38,7 @@ fn stream(options: &ReaderSettings, index: usize) -> &TextStream {
 fn defaults_of_a_composite_reader() {
     let expected = ReaderSettings {
         shape: Shape::Composite,
-        deserializers: vec![DeserializerOptions::Text(TextOptions {
+        deserializers: vec![Box::new(TextOptions {
             file: "f".into(),
             streams: vec![TextStream {
                 name: "x".into(),

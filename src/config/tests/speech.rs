@@ -20,32 +20,24 @@ fn read(reader: &str, elements: &[String]) -> Result<ReaderSettings> {
 /// The options of one deserializer of features, the first one of its reader.
 fn features(stream: &str, outer: &str) -> Result<HtkFeatureOptions> {
     let elements = [element("HTKFeatureDeserializer", &format!("features=[{stream}]"), outer)];
-    read("", &elements).map(|settings| match settings.deserializers.into_iter().next() {
-        Some(DeserializerOptions::HtkFeatures(features)) => features,
-        other => panic!("{other:?}"),
-    })
+    read("", &elements).map(|settings| settings.deserializers[0].of::<HtkFeatureOptions>().unwrap().clone())
 }
 
 /// The options of a deserializer that follows one of features.
-fn second(reader: &str, name: &str, stream: &str, outer: &str) -> Result<DeserializerOptions> {
+fn second(reader: &str, name: &str, stream: &str, outer: &str) -> Result<Box<dyn Format>> {
     let first = element("HTKFeatureDeserializer", &format!("features=[{FEATURES}]"), "");
     let elements = [first, element(name, &format!("labels=[{stream}]"), outer)];
     read(reader, &elements).map(|mut settings| settings.deserializers.pop().unwrap())
 }
 
 fn labels(reader: &str, stream: &str, outer: &str) -> Result<MlfOptions> {
-    second(reader, "HTKMLFDeserializer", stream, outer).map(|options| match options {
-        DeserializerOptions::Mlf(labels) => labels,
-        other => panic!("{other:?}"),
-    })
+    second(reader, "HTKMLFDeserializer", stream, outer)
+        .map(|options| options.of::<MlfOptions>().unwrap().clone())
 }
 
 fn kaldi(stream: &str, outer: &str) -> Result<KaldiOptions> {
     let text = format!("traceLevel=0\ndeserializers=([type=KaldiDeserializer;input=[x=[{stream}]];{outer}])");
-    from_text(&text).map(|settings| match settings.deserializers.into_iter().next() {
-        Some(DeserializerOptions::Kaldi(kaldi)) => kaldi,
-        other => panic!("{other:?}"),
-    })
+    from_text(&text).map(|settings| settings.deserializers[0].of::<KaldiOptions>().unwrap().clone())
 }
 
 #[test]
@@ -85,7 +77,7 @@ fn defaults_of_every_deserializer() {
     assert_eq!(labels("", LABELS, "").unwrap(), expected);
     let expected = MlfOptions { binary: true, state_list: None, ..expected };
     let binary = second("", "HTKMLFBinaryDeserializer", LABELS, "").unwrap();
-    assert_eq!(binary, DeserializerOptions::Mlf(expected));
+    assert_eq!(binary.of(), Some(&expected));
     let expected = LatticeOptions {
         stream: "labels".into(),
         index_file: "l.idx".into(),
@@ -95,7 +87,7 @@ fn defaults_of_every_deserializer() {
         confinement: crate::file::Confinement::default(),
     };
     let lattices = second("", "LatticeDeserializer", "latticeIndexFile=l.idx", "").unwrap();
-    assert_eq!(lattices, DeserializerOptions::Lattice(expected));
+    assert_eq!(lattices.of(), Some(&expected));
 }
 
 #[test]
@@ -118,7 +110,7 @@ fn every_key_of_features() {
         confinement: crate::file::Confinement::default(),
         quirks: Default::default(),
     };
-    assert_eq!(options, DeserializerOptions::HtkFeatures(expected));
+    assert_eq!(options.of(), Some(&expected));
 }
 
 /// Each key is looked up outwards from the section that CNTK starts at, and not from further inside.
@@ -134,11 +126,8 @@ fn visibility_of_keys() {
         let text = element("HTKFeatureDeserializer", &format!("a=[{FEATURES}]\n{more}"), "");
         read("", &[text]).map(|settings| settings.deserializers[0].clone())
     };
-    let Ok(DeserializerOptions::HtkFeatures(options)) =
-        input("maxSequenceSize=5;definesMBSize=1;verbosity=1")
-    else {
-        panic!("no features")
-    };
+    let options = input("maxSequenceSize=5;definesMBSize=1;verbosity=1").unwrap();
+    let options = options.of::<HtkFeatureOptions>().unwrap();
     assert_eq!((options.max_sequence_size, options.defines_mb_size, options.verbosity), (5, true, 0));
     // Nothing of the reader is seen.
     let settings = read("dim=4;maxSequenceSize=5", &[element("HTKFeatureDeserializer", "a=[scpFile=f]", "")]);
@@ -159,10 +148,8 @@ fn visibility_of_keys() {
 fn only_the_first_stream_counts() {
     let name = |input: &str| {
         let text = element("HTKFeatureDeserializer", input, "");
-        read("", &[text]).map(|settings| match &settings.deserializers[0] {
-            DeserializerOptions::HtkFeatures(features) => features.stream.clone(),
-            other => panic!("{other:?}"),
-        })
+        read("", &[text])
+            .map(|settings| settings.deserializers[0].of::<HtkFeatureOptions>().unwrap().stream.clone())
     };
     assert_eq!(name(&format!("b=[dim=4]\nA=[{FEATURES}]")).unwrap(), "A");
     let missing = "Features must specify dimension: 'dim' property is missing.";
@@ -368,7 +355,7 @@ fn modules_and_types() {
     );
     let others = Others { foreign: true, ..Others::default() };
     let settings = Config::from_text(&text).unwrap().settings(others).unwrap();
-    assert!(matches!(settings.deserializers[0], DeserializerOptions::HtkFeatures(_)));
+    assert!(settings.deserializers[0].of::<HtkFeatureOptions>().is_some());
 }
 
 /// Keys are text as soon as one deserializer is of a type that CNTK counts, or of Kaldi's.

@@ -17,10 +17,12 @@ fn with_features(reader: &str) -> Result<ReaderSettings> {
 
 /// Names of the streams in the order of the deserializers.
 fn streams(settings: &ReaderSettings) -> Vec<&str> {
-    let streams = settings.deserializers.iter().map(|one| match one {
-        DeserializerOptions::HtkFeatures(features) => features.stream.as_str(),
-        DeserializerOptions::Mlf(labels) => labels.stream.as_str(),
-        other => panic!("{other:?}"),
+    let streams = settings.deserializers.iter().map(|one| {
+        match (one.of::<HtkFeatureOptions>(), one.of::<MlfOptions>()) {
+            (Some(features), _) => features.stream.as_str(),
+            (_, Some(labels)) => labels.stream.as_str(),
+            _ => panic!("{one:?}"),
+        }
     });
     streams.collect()
 }
@@ -58,19 +60,14 @@ fn keys_are_looked_up_outwards_without_a_limit() {
     let text = "traceLevel=0;precision=double;dim=3;verbosity=1;definesMBSize=true
         reader=[readerType=HTKMLFReader;maxSequenceSize=5\nfeatures=[scpFile=f;contextWindow=3]]";
     let settings = from_text(text).unwrap();
-    let [DeserializerOptions::HtkFeatures(features)] = settings.deserializers.as_slice() else {
-        panic!("no features")
-    };
+    let features = settings.deserializers[0].of::<HtkFeatureOptions>().expect("features");
     assert_eq!((features.dim, features.max_sequence_size, features.defines_mb_size), (3, 5, true));
     assert_eq!((features.verbosity, features.context), (1, (1, 1)));
     assert_eq!((features.element, settings.element), (ElementType::Double, ElementType::Double));
     let inside = "features=[scpFile=f;dim=3;maxSequenceSize=4;definesMBSize=1;verbosity=2]";
     let settings = read(&format!("{inside}\nlabels=[mlfFile=l;dim=12;chunkSizeInBytes=9]")).unwrap();
-    let [DeserializerOptions::HtkFeatures(features), DeserializerOptions::Mlf(labels)] =
-        settings.deserializers.as_slice()
-    else {
-        panic!("{settings:?}")
-    };
+    let features = settings.deserializers[0].of::<HtkFeatureOptions>().expect("features");
+    let labels = settings.deserializers[1].of::<MlfOptions>().expect("labels");
     assert_eq!((features.max_sequence_size, features.defines_mb_size, features.verbosity), (4, true, 2));
     assert_eq!(labels.chunk_size, 9);
 }

@@ -1,6 +1,6 @@
 //! Builders make the sections that a text would have: the same settings, key by key.
 
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::{HtkFeatureOptions, MlfOptions, ReaderSettings};
 use crate::config::{
     CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
     HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
@@ -176,7 +176,6 @@ fn paths_of_speech() {
     let of = |section: Result<Section>| {
         let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
         settings(&ReaderOptions::new(), &[leader, section.unwrap()]).unwrap().deserializers[1]
-            .format()
             .name()
             .to_owned()
     };
@@ -193,11 +192,11 @@ fn paths_of_speech() {
         settings(&ReaderOptions::new(), &[leader, section.unwrap()]).unwrap().deserializers.remove(1)
     };
     let labels = HtkMlfDeserializer::new("x", "a*2", 1).add_mlf_file(odd).state_list("$a$");
-    let DeserializerOptions::Mlf(labels) = options(labels.section()) else { panic!() };
+    let Some(labels) = options(labels.section()).of::<MlfOptions>().cloned() else { panic!() };
     assert_eq!(labels.files, ["a*2", odd]);
     assert_eq!(labels.state_list.as_deref(), Some("$a$"));
     let features = HtkFeatureDeserializer::new("x", "a*2", 1).add_scp_file(odd).prefix_path("b\"");
-    let DeserializerOptions::HtkFeatures(features) = options(features.section()) else { panic!() };
+    let Some(features) = options(features.section()).of::<HtkFeatureOptions>().cloned() else { panic!() };
     assert_eq!(
         (features.scp_files, features.prefix),
         (vec!["a*2".to_owned(), odd.to_owned()], "b\"".to_owned())
@@ -278,7 +277,7 @@ fn any_path_can_be_read() {
     ] {
         let section = CtfDeserializer::new(path).dense("x", 1).section().unwrap();
         let settings = settings(&ReaderOptions::new(), &[section]).unwrap();
-        assert_eq!(settings.deserializers[0].format().name(), path);
+        assert_eq!(settings.deserializers[0].name(), path);
     }
 }
 
@@ -321,7 +320,7 @@ fn added_deserializers_follow_those_of_the_configuration() {
     ];
     let users = [UserType { name: "u", composable: true }, UserType { name: "v", composable: true }];
     let settings = config.settings(Others { users: &users, added: &added, ..Others::default() }).unwrap();
-    let names: Vec<_> = settings.deserializers.iter().map(|one| one.format().name()).collect();
+    let names: Vec<_> = settings.deserializers.iter().map(|one| one.name()).collect();
     assert_eq!(names, ["u", "a", "v", "b"]);
 }
 
