@@ -73,6 +73,13 @@ pub fn has_line_without_columns(case: &Case) -> bool {
     is_base64(case) && lines.iter().any(|line| columns(line) < most.max(1))
 }
 
+/// Whether the data of a line of Base64 begin with a blank.
+pub fn has_blank_before_data(case: &Case) -> bool {
+    let has_blank =
+        |line: &&[u8]| line.rsplit(|&byte| byte == b'\t').next().is_some_and(|data| data.starts_with(b" "));
+    is_base64(case) && lines(case).iter().any(has_blank)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +112,13 @@ mod tests {
         assert!(of("3\t1\tAAAA\n3\t0\tAAAA\n"));
         assert!(!of("3\t1\tAAAA\n4\t1\tAAAA\n3\t1\tAAAA\n"), "not consecutive");
         assert!(!of("1\tAAAA\n1\tAAAA\n"), "labels, not keys");
+    }
+
+    #[test]
+    fn blanks_before_data_are_found() {
+        let of = |map: &str| has_blank_before_data(&case("\"Base64ImageDeserializer\"", map));
+        assert!(of("1\tAAAA\n1\t AAAA\n"));
+        assert!(!of(" 1\tAAAA\n1 \tAAAA \n"), "elsewhere");
     }
 
     #[test]
