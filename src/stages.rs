@@ -25,6 +25,8 @@
 use crate::cancel::Current;
 use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
+use crate::deserialize::content::Sampler;
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::files;
 use crate::deserialize::loading::{Load, Loads, Starter};
 use crate::deserialize::{
@@ -262,6 +264,18 @@ impl ChunkSource for LoadedTable {
     fn memory(&self) -> SourceMemory {
         self.table.memory()
     }
+
+    fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        self.table.sample_content(chunks, sampler)
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.table.file_bytes()
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self.table.diagnostics()
+    }
 }
 
 impl Deserializer for LoadedTable {
@@ -280,7 +294,8 @@ impl Deserializer for LoadedTable {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CtfDeserializer, Epoch, Reader};
+    use super::*;
+    use crate::{CtfDeserializer, Reader};
 
     #[test]
     fn every_stage_works_on_all_data() {
@@ -312,5 +327,18 @@ mod tests {
             Reader::builder().ctf(CtfDeserializer::new(&path).dense("x", 1)).stages().expect("stages");
         stages.index().expect("ids are fine");
         assert!(stages.parse().is_err());
+    }
+
+    #[test]
+    fn loaded_chunks_know_where_their_sequences_lie() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data.ctf");
+        std::fs::write(&path, "|x 1\n|x 2\n").expect("writing");
+        let stages =
+            Reader::builder().ctf(CtfDeserializer::new(&path).dense("x", 1)).stages().expect("stages");
+        let loaded = stages.load(&Pool::shared().expect("a pool"), 0..1).expect("loading");
+        let loaded = LoadedTable { table: Arc::clone(&stages.table), loaded };
+        let place = loaded.diagnostics().location(SequenceId { chunk: 0, index: 1 }, 0);
+        assert_eq!((place.file.as_deref(), place.line), (path.to_str(), Some(2)));
     }
 }

@@ -103,7 +103,7 @@ impl From<Error> for Finding {
 
 /// Logs the remarks of a deserializer that was opened to be read.
 pub fn log_remarks(source: &dyn ChunkSource) {
-    for remark in source.remarks() {
+    for remark in source.diagnostics().remarks() {
         Logger::log_always(Level::Warning, &remark.log_line());
     }
 }
@@ -426,7 +426,7 @@ fn look_at(
                 let late = late.map(|shape| StreamInfo { shape: shape.to_vec(), ..info.clone() });
                 let found = not_finite(&mut memory, &view, late.as_ref().unwrap_or(info));
                 if let Some(mut finding) = found {
-                    finding.location = source.location(id, number);
+                    finding.location = source.diagnostics().location(id, number);
                     finding.location.stream = Some(info.name.clone());
                     finding.location.key = key_text(source, id, corpus);
                     check.push(finding, most);
@@ -442,7 +442,7 @@ fn look_at(
     }
     if let Some(message) = fetched.and_then(Fetched::damage) {
         let mut finding = Finding::new(Severity::Warning, message);
-        finding.location = source.location(id, 0);
+        finding.location = source.diagnostics().location(id, 0);
         finding.location.stream = source.streams().first().map(|stream| stream.name.clone());
         finding.location.key = key_text(source, id, corpus);
         check.push(finding, most);

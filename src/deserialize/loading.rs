@@ -350,6 +350,8 @@ pub(crate) fn load(source: Arc<dyn ChunkSource>, chunk: ChunkId) -> Outcome {
 #[cfg(all(test, shuttle))]
 mod schedules {
     use super::*;
+    use crate::deserialize::content::Sampler;
+    use crate::deserialize::diagnostics::{Diagnostics, NoDiagnostics};
     use crate::deserialize::{SourceFacts, SourceMemory};
     use crate::sequence::{Loaded, SequenceId, SequenceKey};
     use crate::stream::StreamInfo;
@@ -412,6 +414,19 @@ mod schedules {
 
         fn memory(&self) -> SourceMemory {
             SourceMemory::default()
+        }
+
+        fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+            sampler.skip();
+            Ok(())
+        }
+
+        fn file_bytes(&self) -> Option<u64> {
+            None
+        }
+
+        fn diagnostics(&self) -> &dyn Diagnostics {
+            &NoDiagnostics
         }
     }
 

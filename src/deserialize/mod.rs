@@ -12,6 +12,7 @@ pub mod check;
 pub mod concat;
 pub mod content;
 pub mod custom;
+pub mod diagnostics;
 pub mod fetch;
 pub mod fetched;
 pub(crate) mod files;
@@ -31,12 +32,12 @@ pub mod transformed;
 pub use crate::sequence::Loaded;
 
 use crate::corpus::Corpus;
-use crate::error::Location;
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use content::Sampler;
+use diagnostics::Diagnostics;
 use loading::{Load, Starter};
 use std::sync::Arc;
 
@@ -193,45 +194,17 @@ pub trait ChunkSource: Send + Sync {
     fn fingerprint(&self) -> u64;
 
     /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all:
-    /// checkpoints carry them beside the fingerprint.
-    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
-        sampler.skip();
-        Ok(())
-    }
+    /// checkpoints carry them beside the fingerprint. Content that cannot be sampled is [skipped](Sampler::skip).
+    fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()>;
 
     /// Memory that it holds now.
     fn memory(&self) -> SourceMemory;
 
     /// Bytes of the file that `chunkSizeInBytes` would divide into chunks; `None` without a file of its own.
-    fn file_bytes(&self) -> Option<u64> {
-        None
-    }
+    fn file_bytes(&self) -> Option<u64>;
 
-    /// Checks a chunk without keeping its data: all that reading it would report, of which at most the first `most` findings are
-    /// listed. `None` if the format cannot do that, and chunks have to be [loaded](check::check_loaded). Called from a thread of
-    /// the library's pool.
-    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<check::ChunkCheck> {
-        None
-    }
-
-    /// Where the data of a sequence in a stream lie, as far as that is known: file, line and offset. For messages only: the file
-    /// may be read to count its lines.
-    fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
-        Location::default()
-    }
-
-    /// Forgets the errors that its chunks have [counted](Chunk::commit_errors), because the reader
-    /// continues as a new one would.
-    fn forget_errors(&self) {}
-
-    /// Legal content that is rarely meant, as notes of a check. A reader that is opened logs them
-    /// as warnings.
-    fn remarks(&self) -> Vec<check::Finding> {
-        Vec::new()
-    }
-
-    /// Called when the end of a sweep was delivered. Logs a summary of the warnings that were not written one by one.
-    fn end_sweep(&self) {}
+    /// What it says about its data; [`NoDiagnostics`](diagnostics::NoDiagnostics) if that is nothing.
+    fn diagnostics(&self) -> &dyn Diagnostics;
 }
 
 /// Facts about the sequences of a deserializer. A wrapper changes those in which it differs, and takes over the others.

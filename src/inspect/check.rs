@@ -134,7 +134,7 @@ impl Inspector {
                 }
                 (None, Some(opened)) => {
                     run.report(notes::of_format(self.settings.deserializers.get(number).map(|one| &**one)));
-                    run.report(opened.remarks());
+                    run.report(opened.diagnostics().remarks());
                     self.check_member(member, opened, &mut run, total, progress)?;
                     run.report_names(member);
                     run.report_text_ids(member.name());
@@ -212,9 +212,9 @@ impl Inspector {
         most: usize,
         helpers: Option<&mut Helpers>,
     ) -> Vec<ChunkCheck> {
-        let checked: Vec<Option<ChunkCheck>> = self
-            .pool
-            .install(|| ids.par_iter().map(carried(|&id: &ChunkId| source.check(id, most))).collect());
+        let checked: Vec<Option<ChunkCheck>> = self.pool.install(|| {
+            ids.par_iter().map(carried(|&id: &ChunkId| source.diagnostics().check(id, most))).collect()
+        });
         if checked.iter().all(Option::is_some) {
             return checked.into_iter().flatten().collect();
         }

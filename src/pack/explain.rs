@@ -36,7 +36,7 @@ impl Explain {
     ) -> Error {
         let Some((deserializer, corpus)) = &self.source else { return error };
         let source = deserializer.source();
-        let error = error.completed(source.location(id, stream));
+        let error = error.completed(source.diagnostics().location(id, stream));
         // A user's deserializer may not know the keys of sequences that are fetched.
         let is_known = key.is_some() || !(source.facts().is_fetched && source.facts().is_foreign);
         let key = key.or_else(|| {

@@ -257,7 +257,7 @@ impl Inspection {
 
     /// Lets the deserializers sum up their warnings.
     pub(super) fn end_sweep(&self) {
-        self.whole.deserializer.source().end_sweep();
+        self.whole.deserializer.source().diagnostics().end_sweep();
     }
 
     /// A warning if there are fewer chunks than workers, who get whole chunks.

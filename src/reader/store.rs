@@ -121,7 +121,7 @@ impl ChunkStore {
     pub(super) fn forget_errors(&mut self) {
         self.counts.clear();
         self.waived.clear();
-        self.deserializer.forget_errors();
+        self.deserializer.diagnostics().forget_errors();
         let has_errors = |chunk: &ChunkId| {
             self.resident[*chunk as usize].as_ref().is_some_and(|loaded| loaded.has_counted_errors())
         };

@@ -23,7 +23,9 @@ pub(crate) mod tests;
 
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::Sampler;
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -300,10 +302,6 @@ impl ChunkSource for BinaryDeserializer {
         SourceMemory { chunks: common.buffers.held(), index }
     }
 
-    fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
-        Location { file: Some(self.shared.handle.path().to_owned()), ..Location::default() }
-    }
-
     fn file_bytes(&self) -> Option<u64> {
         self.shared.handle.size().ok()
     }
@@ -324,6 +322,28 @@ impl ChunkSource for BinaryDeserializer {
         }
         mix(hash, self.shared.lengths.total(), self.chunks.len() as u64)
     }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for BinaryDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
+        Location { file: Some(self.shared.handle.path().to_owned()), ..Location::default() }
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {}
 }
 
 impl Deserializer for BinaryDeserializer {

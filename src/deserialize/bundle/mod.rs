@@ -18,7 +18,9 @@ pub use join::{JoinOptions, Member};
 pub(super) use modes::too_few_frames;
 pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
 
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::Sampler;
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
     ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading, SequenceFacts,
@@ -215,29 +217,6 @@ impl ChunkSource for Bundle {
         secondaries.fold(self.primary.memory() + own, |sum, memory| sum + memory)
     }
 
-    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
-        let (member, inner) = self.map.routes[stream];
-        let Some(number) = member.checked_sub(1) else {
-            let joined = &self.map.join.chunks[sequence.chunk as usize];
-            let own = SequenceId { chunk: joined.primary, index: joined.primary_index(sequence.index) };
-            return self.primary.location(own, inner);
-        };
-        match self.partner(number, sequence) {
-            Some(own) => self.secondaries[number].deserializer().location(own, inner),
-            None => Location::default(),
-        }
-    }
-
-    fn forget_errors(&self) {
-        self.primary.forget_errors();
-        self.secondaries.iter().for_each(|secondary| secondary.deserializer().forget_errors());
-    }
-
-    fn end_sweep(&self) {
-        self.primary.end_sweep();
-        self.secondaries.iter().for_each(|secondary| secondary.deserializer().end_sweep());
-    }
-
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         self.primary.sample_content(None, sampler)?;
         self.secondaries.iter().try_for_each(|one| one.deserializer().sample_content(None, sampler))
@@ -245,6 +224,50 @@ impl ChunkSource for Bundle {
 
     fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for Bundle {
+    /// The members are checked one by one.
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        let (member, inner) = self.map.routes[stream];
+        let Some(number) = member.checked_sub(1) else {
+            let joined = &self.map.join.chunks[sequence.chunk as usize];
+            let own = SequenceId { chunk: joined.primary, index: joined.primary_index(sequence.index) };
+            return self.primary.diagnostics().location(own, inner);
+        };
+        match self.partner(number, sequence) {
+            Some(own) => self.secondaries[number].deserializer().diagnostics().location(own, inner),
+            None => Location::default(),
+        }
+    }
+
+    fn forget_errors(&self) {
+        self.primary.diagnostics().forget_errors();
+        self.secondaries.iter().for_each(|secondary| secondary.deserializer().diagnostics().forget_errors());
+    }
+
+    fn remarks(&self) -> Vec<Finding> {
+        let own = self.primary.diagnostics().remarks();
+        let others = self.secondaries.iter().flat_map(|one| one.deserializer().diagnostics().remarks());
+        own.into_iter().chain(others).collect()
+    }
+
+    fn end_sweep(&self) {
+        self.primary.diagnostics().end_sweep();
+        self.secondaries.iter().for_each(|secondary| secondary.deserializer().diagnostics().end_sweep());
     }
 }
 

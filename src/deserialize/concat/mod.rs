@@ -13,7 +13,8 @@ mod tests;
 
 pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 
-use super::check::ChunkCheck;
+use super::check::{ChunkCheck, Finding};
+use super::diagnostics::Diagnostics;
 use super::loading::{Load, Starter};
 use super::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SequenceFacts,
@@ -437,26 +438,39 @@ impl<F: Format> ChunkSource for Concat<F> {
         })
     }
 
-    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
-        let place = self.owner(sequence.chunk);
-        place.file.location(SequenceId { chunk: sequence.chunk - place.first, ..sequence }, stream)
+    fn file_bytes(&self) -> Option<u64> {
+        Some(self.bytes)
     }
 
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl<F: Format> Diagnostics for Concat<F> {
     fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
         let place = self.owner(chunk);
-        place.file.check(chunk - place.first, most)
+        place.file.diagnostics().check(chunk - place.first, most)
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        let place = self.owner(sequence.chunk);
+        place
+            .file
+            .diagnostics()
+            .location(SequenceId { chunk: sequence.chunk - place.first, ..sequence }, stream)
     }
 
     fn forget_errors(&self) {
-        self.files.iter().for_each(|place| place.file.forget_errors());
+        self.files.iter().for_each(|place| place.file.diagnostics().forget_errors());
+    }
+
+    fn remarks(&self) -> Vec<Finding> {
+        self.files.iter().flat_map(|place| place.file.diagnostics().remarks()).collect()
     }
 
     fn end_sweep(&self) {
-        self.files.iter().for_each(|place| place.file.end_sweep());
-    }
-
-    fn file_bytes(&self) -> Option<u64> {
-        Some(self.bytes)
+        self.files.iter().for_each(|place| place.file.diagnostics().end_sweep());
     }
 }
 

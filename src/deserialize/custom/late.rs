@@ -5,6 +5,8 @@ use super::streams::{Fingerprint, describe};
 use super::{UserDeserializer, start_loader};
 use crate::Result;
 use crate::corpus::Corpus;
+use crate::deserialize::content::Sampler;
+use crate::deserialize::diagnostics::{Diagnostics, NoDiagnostics};
 use crate::deserialize::loader::Loader;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{Chunk, ChunkSource, ListingDeserializer, SourceFacts, SourceMemory};
@@ -88,6 +90,19 @@ impl ChunkSource for LateDeserializer {
 
     fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        sampler.skip();
+        Ok(())
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        &NoDiagnostics
     }
 }
 

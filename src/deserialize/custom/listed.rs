@@ -6,6 +6,8 @@ use super::streams::{Fingerprint, describe};
 use super::table::{self, Table};
 use super::{UserDeserializer, call, start_loader, wrong, wrong_chunk};
 use crate::corpus::Corpus;
+use crate::deserialize::content::Sampler;
+use crate::deserialize::diagnostics::{Diagnostics, NoDiagnostics};
 use crate::deserialize::loader::Loader;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -212,6 +214,19 @@ impl ChunkSource for ListedDeserializer {
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        sampler.skip();
+        Ok(())
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        &NoDiagnostics
     }
 }
 

@@ -9,7 +9,9 @@ mod index;
 mod tests;
 
 use super::bundle::{Bundle, too_few_frames};
+use super::check::{ChunkCheck, Finding};
 use super::content::Sampler;
+use super::diagnostics::Diagnostics;
 use super::fetch::Parts;
 use super::loading::{Load, Starter};
 use super::{
@@ -181,12 +183,6 @@ impl ChunkSource for Frames {
         self.utterances(sequences, |ids| self.inner.reported_keys(ids, truncated, keys));
     }
 
-    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
-        let mut location = Location::default();
-        self.utterances(&[sequence], |ids| location = self.inner.location(ids[0], stream));
-        location
-    }
-
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         self.inner.sample_content(None, sampler)
     }
@@ -207,12 +203,33 @@ impl ChunkSource for Frames {
         self.inner.file_bytes()
     }
 
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for Frames {
+    /// The wrapped deserializer is checked as it is.
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        let mut location = Location::default();
+        self.utterances(&[sequence], |ids| location = self.inner.diagnostics().location(ids[0], stream));
+        location
+    }
+
     fn forget_errors(&self) {
-        self.inner.forget_errors();
+        self.inner.diagnostics().forget_errors();
+    }
+
+    fn remarks(&self) -> Vec<Finding> {
+        self.inner.diagnostics().remarks()
     }
 
     fn end_sweep(&self) {
-        self.inner.end_sweep();
+        self.inner.diagnostics().end_sweep();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::deserialize::bundle::{JoinOptions, Member};
+use crate::deserialize::diagnostics::NoDiagnostics;
 use crate::deserialize::loading::load;
 use crate::log::Logger;
 use crate::pack::Packing;
@@ -80,6 +81,19 @@ impl ChunkSource for Fake {
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        sampler.skip();
+        Ok(())
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        &NoDiagnostics
     }
 }
 

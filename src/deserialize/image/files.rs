@@ -9,8 +9,9 @@ use super::workers::Worker;
 use super::zip::Members;
 use super::{Common, copies, label_dim, too_large};
 use crate::corpus::Corpus;
-use crate::deserialize::check::Finding;
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::{PARTS, Sampler};
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
@@ -159,10 +160,6 @@ impl FileImages {
 }
 
 impl ChunkSource for FileImages {
-    fn remarks(&self) -> Vec<Finding> {
-        self.shared.map.remark().into_iter().collect()
-    }
-
     fn streams(&self) -> &[StreamInfo] {
         &self.shared.common.streams
     }
@@ -182,18 +179,6 @@ impl ChunkSource for FileImages {
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
-    }
-
-    fn end_sweep(&self) {
-        let Shared { map, common, broken, damaged, .. } = &*self.shared;
-        broken.summarize(map.file());
-        damaged.summarize(map.file());
-        common.chain.summarize(map.file());
-    }
-
-    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
-        let line = u64::from(self.line(sequence.chunk)) + 1;
-        Location { file: Some(self.shared.map.file().to_owned()), line: Some(line), ..Location::default() }
     }
 
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
@@ -222,6 +207,38 @@ impl ChunkSource for FileImages {
         let lists = size_of_val(self.infos.as_slice()) + by_key;
         let index = map.bytes() + members.bytes() + states.bytes() + lists;
         SourceMemory { chunks: common.meter.bytes(), index: index as u64 }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for FileImages {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let line = u64::from(self.line(sequence.chunk)) + 1;
+        Location { file: Some(self.shared.map.file().to_owned()), line: Some(line), ..Location::default() }
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        self.shared.map.remark().into_iter().collect()
+    }
+
+    fn end_sweep(&self) {
+        let Shared { map, common, broken, damaged, .. } = &*self.shared;
+        broken.summarize(map.file());
+        damaged.summarize(map.file());
+        common.chain.summarize(map.file());
     }
 }
 

@@ -23,7 +23,9 @@ mod text;
 
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::{PARTS, Sampler};
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
@@ -225,13 +227,6 @@ impl ChunkSource for KaldiDeserializer {
         self.keys(sequences, keys);
     }
 
-    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
-        let index = &self.shared.index;
-        let entry = &index.entries[index.ordinal(sequence)];
-        let file = Some(index.files.path(entry.file).to_owned());
-        Location { file, offset: Some(entry.offset), ..Location::default() }
-    }
-
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         let index = &self.shared.index;
         sampler.parts(index.entries.len(), PARTS, |sampler, number| {
@@ -250,6 +245,35 @@ impl ChunkSource for KaldiDeserializer {
     fn memory(&self) -> SourceMemory {
         SourceMemory { chunks: self.shared.buffers.held(), index: self.shared.index.memory() as u64 }
     }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for KaldiDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let index = &self.shared.index;
+        let entry = &index.entries[index.ordinal(sequence)];
+        let file = Some(index.files.path(entry.file).to_owned());
+        Location { file, offset: Some(entry.offset), ..Location::default() }
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {}
 }
 
 impl Deserializer for KaldiDeserializer {

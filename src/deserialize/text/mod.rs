@@ -26,8 +26,9 @@ mod warnings;
 use crate::cancel::carried;
 use crate::compact::arena::Recycler;
 use crate::corpus::Corpus;
-use crate::deserialize::check::ChunkCheck;
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::Sampler;
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -288,10 +289,6 @@ impl ChunkSource for TextDeserializer {
         SourceMemory { chunks: common.recycler.bytes(), index: index.memory() as u64 + handle.memory() }
     }
 
-    fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
-        Some(self.shared.check(chunk, most))
-    }
-
     fn file_bytes(&self) -> Option<u64> {
         self.shared.handle.size().ok()
     }
@@ -304,6 +301,20 @@ impl ChunkSource for TextDeserializer {
 
     fn fingerprint(&self) -> u64 {
         self.shared.index.fingerprint()
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for TextDeserializer {
+    fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
+        Some(self.shared.check(chunk, most))
     }
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
@@ -320,12 +331,12 @@ impl ChunkSource for TextDeserializer {
         *self.shared.common.errors_left.lock() = self.shared.rules.max_errors;
     }
 
-    fn end_sweep(&self) {
-        self.shared.warnings.summarize(&self.shared.rules);
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
     }
 
-    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
-        self.keys(sequences, keys);
+    fn end_sweep(&self) {
+        self.shared.warnings.summarize(&self.shared.rules);
     }
 }
 

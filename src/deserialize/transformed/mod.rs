@@ -8,7 +8,9 @@
 mod options;
 mod output;
 
+use super::check::{ChunkCheck, Finding};
 use super::content::Sampler;
+use super::diagnostics::Diagnostics;
 use super::fetch::{Failure, FetchedData, Parts};
 use super::fetched::Fetched;
 use super::loading::{Load, Starter};
@@ -236,10 +238,6 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
         self.inner.reported_keys(sequences, truncated, keys);
     }
 
-    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
-        self.inner.location(sequence, stream)
-    }
-
     fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         self.inner.sample_content(chunks, sampler)
     }
@@ -256,12 +254,31 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
         self.inner.file_bytes()
     }
 
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl<D: ChunkSource + ?Sized> Diagnostics for Transformed<D> {
+    /// The wrapped source does not know what its transforms refuse.
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        self.inner.diagnostics().location(sequence, stream)
+    }
+
     fn forget_errors(&self) {
-        self.inner.forget_errors();
+        self.inner.diagnostics().forget_errors();
+    }
+
+    fn remarks(&self) -> Vec<Finding> {
+        self.inner.diagnostics().remarks()
     }
 
     fn end_sweep(&self) {
-        self.inner.end_sweep();
+        self.inner.diagnostics().end_sweep();
         self.shared.transformed.iter().for_each(|target| target.chain.summarize(&target.name));
     }
 }
@@ -478,5 +495,76 @@ impl FetchedData for Sequence {
     fn release(&mut self) {
         self.inner.release();
         self.is_prepared = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deserialize::diagnostics::NoDiagnostics;
+
+    /// A source that has something to say.
+    struct Remarking;
+
+    impl ChunkSource for Remarking {
+        fn streams(&self) -> &[StreamInfo] {
+            &[]
+        }
+
+        fn facts(&self) -> SourceFacts {
+            SourceFacts::ON_POOL
+        }
+
+        fn start(self: Arc<Self>, _: ChunkId, _: &Starter) -> Load {
+            Load::done(Err(Error::data("no chunks")))
+        }
+
+        fn reported_keys(&self, _: &[SequenceId], _: bool, _: &mut Vec<SequenceKey>) {}
+
+        fn fingerprint(&self) -> u64 {
+            0
+        }
+
+        fn sample_content(&self, _: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+            sampler.skip();
+            Ok(())
+        }
+
+        fn memory(&self) -> SourceMemory {
+            SourceMemory::default()
+        }
+
+        fn file_bytes(&self) -> Option<u64> {
+            None
+        }
+
+        fn diagnostics(&self) -> &dyn Diagnostics {
+            self
+        }
+    }
+
+    impl Diagnostics for Remarking {
+        fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
+            NoDiagnostics.check(chunk, most)
+        }
+
+        fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+            NoDiagnostics.location(sequence, stream)
+        }
+
+        fn forget_errors(&self) {}
+
+        fn remarks(&self) -> Vec<Finding> {
+            vec![Finding::from(Error::data("a remark"))]
+        }
+
+        fn end_sweep(&self) {}
+    }
+
+    #[test]
+    fn transforms_keep_the_remarks_of_the_deserializer() {
+        let keys = Keys::new(&Arc::new(Corpus::Numeric), |_, _| {});
+        let transformed = Transformed::new(Arc::new(Remarking), &[], &[], keys).expect("no transforms");
+        assert_eq!(transformed.diagnostics().remarks(), Remarking.remarks());
     }
 }

@@ -15,7 +15,9 @@ mod tests;
 
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::{PARTS, Sampler};
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::HtkFeatureOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -302,6 +304,24 @@ impl ChunkSource for HtkFeatureDeserializer {
         self.shared.table.fingerprint()
     }
 
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.shared.buffers.held(), index: self.shared.table.bytes() as u64 }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for HtkFeatureDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
     /// The line of the script file, which names the file of the frames.
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let table = &self.shared.table;
@@ -309,9 +329,13 @@ impl ChunkSource for HtkFeatureDeserializer {
         Location { file: Some(file.to_owned()), line: Some(line.into()), ..Location::default() }
     }
 
-    fn memory(&self) -> SourceMemory {
-        SourceMemory { chunks: self.shared.buffers.held(), index: self.shared.table.bytes() as u64 }
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
     }
+
+    fn end_sweep(&self) {}
 }
 
 impl Deserializer for HtkFeatureDeserializer {

@@ -12,7 +12,9 @@ mod tests;
 
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::{FILES, Sampler};
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::LatticeOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -191,15 +193,6 @@ impl ChunkSource for LatticeDeserializer {
         }
     }
 
-    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
-        let span = &self.shared.chunks[sequence.chunk as usize];
-        Location {
-            file: Some(self.shared.files[span.file as usize].0.to_string()),
-            offset: self.shared.offsets.get((span.lattices.start + sequence.index) as usize).copied(),
-            ..Location::default()
-        }
-    }
-
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         let files = &self.shared.files;
         sampler.parts(files.len(), FILES, |sampler, number| {
@@ -226,6 +219,37 @@ impl ChunkSource for LatticeDeserializer {
             + size_of_val(&*self.infos);
         SourceMemory { chunks: buffers.held(), index: index as u64 }
     }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for LatticeDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let span = &self.shared.chunks[sequence.chunk as usize];
+        Location {
+            file: Some(self.shared.files[span.file as usize].0.to_string()),
+            offset: self.shared.offsets.get((span.lattices.start + sequence.index) as usize).copied(),
+            ..Location::default()
+        }
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {}
 }
 
 impl Deserializer for LatticeDeserializer {

@@ -27,7 +27,9 @@ pub(crate) use utterances::utterances;
 pub(crate) use write::MlfWriter;
 
 use crate::corpus::Corpus;
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::{FILES, Sampler};
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::MlfOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
@@ -197,25 +199,6 @@ impl ChunkSource for MlfDeserializer {
         keys.resize(keys.len() + sequences.len(), 0);
     }
 
-    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
-        let Some(file) = self.shared.files.get(self.shared.table.file(sequence.chunk)) else {
-            return Location::default();
-        };
-        let first = self.shared.table.positions(sequence.chunk).start;
-        let offset = self.shared.table.entry(first + sequence.index as usize).offset;
-        Location {
-            file: Some(file.data.path().to_owned()),
-            line: if file.is_binary { None } else { file.data.line_at(offset) },
-            offset: Some(offset),
-            ..Location::default()
-        }
-    }
-
-    fn end_sweep(&self) {
-        let first = self.shared.files.first().map_or("", |file| file.data.path());
-        self.shared.invalid.summarize(first);
-    }
-
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
         if let Some(states) = &self.shared.states {
             sampler.bytes(states.text());
@@ -239,6 +222,41 @@ impl ChunkSource for MlfDeserializer {
 
     fn file_bytes(&self) -> Option<u64> {
         self.shared.files.iter().map(|file| file.data.size().ok()).sum()
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for MlfDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let Some(file) = self.shared.files.get(self.shared.table.file(sequence.chunk)) else {
+            return Location::default();
+        };
+        let first = self.shared.table.positions(sequence.chunk).start;
+        let offset = self.shared.table.entry(first + sequence.index as usize).offset;
+        Location {
+            file: Some(file.data.path().to_owned()),
+            line: if file.is_binary { None } else { file.data.line_at(offset) },
+            offset: Some(offset),
+            ..Location::default()
+        }
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {
+        let first = self.shared.files.first().map_or("", |file| file.data.path());
+        self.shared.invalid.summarize(first);
     }
 }
 

@@ -14,7 +14,9 @@ use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::{Common, label_dim};
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
+use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::Sampler;
+use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
@@ -214,6 +216,38 @@ impl ChunkSource for Base64Images {
         self.keys(sequences, keys);
     }
 
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let last = self.infos.len().checked_sub(1);
+        let end = last.map_or(0, |last| self.shared.bytes(last as ChunkId).end);
+        sampler.file(&self.shared.file, 0..end)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        mix(self.shared.index.fingerprint(), self.shared.common.copies.into(), 0)
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let Shared { index, common, buffers, .. } = &*self.shared;
+        SourceMemory {
+            chunks: buffers.held() + common.meter.bytes(),
+            index: (index.memory() + size_of_val(self.infos.as_slice())) as u64,
+        }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for Base64Images {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let Shared { file, index, common, .. } = &*self.shared;
         let line = sequence.index / common.copies;
@@ -226,14 +260,10 @@ impl ChunkSource for Base64Images {
         }
     }
 
-    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
-        let last = self.infos.len().checked_sub(1);
-        let end = last.map_or(0, |last| self.shared.bytes(last as ChunkId).end);
-        sampler.file(&self.shared.file, 0..end)
-    }
+    fn forget_errors(&self) {}
 
-    fn fingerprint(&self) -> u64 {
-        mix(self.shared.index.fingerprint(), self.shared.common.copies.into(), 0)
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
     }
 
     fn end_sweep(&self) {
@@ -241,14 +271,6 @@ impl ChunkSource for Base64Images {
         broken.summarize(file.path());
         damaged.summarize(file.path());
         common.chain.summarize(file.path());
-    }
-
-    fn memory(&self) -> SourceMemory {
-        let Shared { index, common, buffers, .. } = &*self.shared;
-        SourceMemory {
-            chunks: buffers.held() + common.meter.bytes(),
-            index: (index.memory() + size_of_val(self.infos.as_slice())) as u64,
-        }
     }
 }
 
