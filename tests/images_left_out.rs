@@ -285,7 +285,8 @@ fn base64_of(folder: &Path, key: &str, change: impl Fn(&str) -> String) -> std::
 
 type Change = fn(&str) -> String;
 
-const SPELLINGS: [(&str, Change); 6] = [
+const SPELLINGS: [(&str, Change); 7] = [
+    ("a blank", |data| format!(" {data}")),
     ("b'", |data| format!("b'{data}'")),
     ("a quote", |data| format!("\"{data}\"")),
     ("a quote", |data| format!("'{data}'")),
