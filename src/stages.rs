@@ -85,7 +85,7 @@ impl Stages {
 
     /// The files that the data come from.
     fn files(&self) -> Vec<DataFile> {
-        let formats = self.settings.deserializers.iter().map(|one| &**one);
+        let formats = self.settings.formats();
         let files = formats.filter(|format| format.facts().files_hold_data);
         let paths = files.flat_map(|one| files::named(one.name()).unwrap_or_default());
         paths.filter_map(|path| DataFile::open(&path).ok()).collect()

@@ -485,3 +485,39 @@ fn an_id_in_two_files_is_warned_of_where_ids_are_shared() {
     }
     set_sink(None);
 }
+
+/// The error of a sequence names its id and its file, also where lists are joined.
+#[test]
+fn keys_of_lists_are_named_by_file_wherever_they_are_joined() {
+    let _turn = quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for (name, text) in [
+        ("a1", "0 |x 1\n1 |x 1\n"),
+        ("a2", "0 |x 1\n0 |x 2\n"),
+        ("b1", "0 |y 1\n1 |y 1\n"),
+        ("b2", "0 |y 1\n"),
+    ] {
+        fs::write(path(name), text).expect("writing the data");
+    }
+    let element = |stream: &str, files: &str| {
+        format!(
+            "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = ({files})\n\
+             input = [ {stream} = [ dim = 1 ; format = \"dense\" ] ] ]"
+        )
+    };
+    let lists = [("x", "a1", "a2"), ("y", "b1", "b2")];
+    let elements: Vec<_> = lists
+        .iter()
+        .map(|(stream, one, two)| element(stream, &format!("\"{}\":\"{}\"", path(one), path(two))))
+        .collect();
+    let mode = "truncated = true ; truncationLength = 2";
+    let config =
+        format!("randomize = false ; {mode} ; traceLevel = 0\ndeserializers = ({})", elements.join(":"));
+    let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+    let read = ReadConfig::new(2).truncation_length(2);
+    reader.start_epoch(&Epoch::sweeps(1).read_config(read)).expect("an epoch");
+    let error = (0..6).find_map(|_| reader.read().err()).expect("streams of different lengths");
+    let wanted = format!("0 of '{}'", path("a2"));
+    assert_eq!(error.location().key.as_deref(), Some(&*wanted), "{error}");
+}

@@ -491,7 +491,7 @@ fn first_not_finite<T: Value>(values: impl Iterator<Item = T>) -> Option<(usize,
 fn key_text(source: &dyn Deserializer, id: SequenceId, corpus: &Corpus) -> Option<String> {
     let mut keys = Vec::with_capacity(1);
     source.keys(&[id], &mut keys);
-    keys.first().map(|&key| corpus.text_of(key))
+    keys.first().map(|&key| source.key_text(key, corpus))
 }
 
 /// Fetches all sequences and looks at them. What is random about them is drawn one after the other, as a reader does.

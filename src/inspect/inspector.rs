@@ -59,7 +59,7 @@ impl Inspector {
         let pool = Pool::shared()?;
         let corpus = build::corpus(&settings);
         let opened: Vec<_> = build::open_each(&settings, others, &corpus, &pool, false).collect();
-        let describe = |(one, opened): (&Box<dyn Format>, Result<AnyDeserializer>)| InspectedMember {
+        let describe = |(one, opened): (&dyn Format, Result<AnyDeserializer>)| InspectedMember {
             cache: one.of::<TextOptions>().and_then(|text| cache_of(text, &corpus)),
             name: one.name().to_owned(),
             kind: one.type_name().to_owned(),
@@ -72,7 +72,7 @@ impl Inspector {
                 }
             }),
         };
-        let members = settings.deserializers.iter().zip(opened).map(describe).collect();
+        let members = settings.formats().zip(opened).map(describe).collect();
         Ok(Inspector { settings, corpus, pool, members })
     }
 

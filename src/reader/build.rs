@@ -69,11 +69,11 @@ pub(super) fn deserializer(
     // In the data's own order the table of chunks is needed from front to back: it may be made while data are read.
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let opened = open_each(options, others, corpus, pool, incremental).collect::<Result<Vec<_>>>()?;
-    let describe = |(one, deserializer): (&Box<dyn Format>, &AnyDeserializer)| {
-        inspect::Member::new(&**one, deserializer.clone())
+    let describe = |(one, deserializer): (&dyn Format, &AnyDeserializer)| {
+        inspect::Member::new(one, deserializer.clone())
     };
     opened.iter().for_each(|one| check::log_remarks(&*one.source()));
-    let described = options.deserializers.iter().zip(&opened).map(describe).collect();
+    let described = options.formats().zip(&opened).map(describe).collect();
     Ok((compose(options, opened, corpus, pool)?, described))
 }
 
@@ -205,9 +205,9 @@ fn join(
         // each frame.
         let is_sliced = |member: &Member| member.mode != InFrameMode::Whole;
         let lists_frames =
-            |(one, member): (&Box<dyn Format>, &Member)| one.facts().is_foreign && !is_sliced(member);
-        of_utterances = members.first().is_some_and(is_sliced)
-            && !options.deserializers.iter().zip(&members).any(lists_frames);
+            |(one, member): (&dyn Format, &Member)| one.facts().is_foreign && !is_sliced(member);
+        of_utterances =
+            members.first().is_some_and(is_sliced) && !options.formats().zip(&members).any(lists_frames);
         if !of_utterances {
             for member in members.iter_mut().filter(|member| is_sliced(member)) {
                 let frames = Frames::taken_by(Arc::clone(&member.deserializer), member.mode, corpus)?;

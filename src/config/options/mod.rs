@@ -81,6 +81,11 @@ impl ReaderSettings {
         }
     }
 
+    /// The options of the deserializers in their order.
+    pub fn formats(&self) -> impl ExactSizeIterator<Item = &dyn Format> {
+        self.deserializers.iter().map(|one| &**one)
+    }
+
     /// How far each worker reads for a minibatch.
     pub fn pace(&self) -> Pace {
         match self.in_place_of {

@@ -18,6 +18,7 @@ pub use join::{JoinOptions, Member};
 pub(super) use modes::too_few_frames;
 pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
 
+use crate::corpus::Corpus;
 use crate::deserialize::check::{ChunkCheck, Finding};
 use crate::deserialize::content::Sampler;
 use crate::deserialize::diagnostics::Diagnostics;
@@ -278,6 +279,10 @@ impl Deserializer for Bundle {
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.in_primary(sequences, |ids| self.primary.keys(ids, keys));
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        self.primary.key_text(key, corpus)
     }
 
     fn prepare_to_find(&self) -> Result<()> {

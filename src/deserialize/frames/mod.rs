@@ -245,11 +245,15 @@ impl Deserializer for Frames {
         self.utterances(sequences, |ids| self.inner.keys(ids, keys));
     }
 
-    /// The first frame of the utterance with this key.
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        self.inner.key_text(key, corpus)
+    }
+
     fn prepare_to_find(&self) -> Result<()> {
         self.inner.prepare_to_find()
     }
 
+    /// The first frame of the utterance with this key.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let SequenceId { chunk, index } = self.inner.find(key)?;
         Some(SequenceId { chunk, index: self.chunks[chunk as usize].start(index) })
