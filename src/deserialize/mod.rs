@@ -194,7 +194,8 @@ pub trait ChunkSource: Send + Sync {
     fn fingerprint(&self) -> u64;
 
     /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all:
-    /// checkpoints carry them beside the fingerprint. Content that cannot be sampled is [skipped](Sampler::skip).
+    /// checkpoints carry them beside the fingerprint. Content that cannot be sampled is
+    /// [skipped](Sampler::skip).
     fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()>;
 
     /// Memory that it holds now.
@@ -203,7 +204,7 @@ pub trait ChunkSource: Send + Sync {
     /// Bytes of the file that `chunkSizeInBytes` would divide into chunks; `None` without a file of its own.
     fn file_bytes(&self) -> Option<u64>;
 
-    /// What it says about its data; [`NoDiagnostics`](diagnostics::NoDiagnostics) if that is nothing.
+    /// Its diagnostics; [`NoDiagnostics`](diagnostics::NoDiagnostics) if it has none.
     fn diagnostics(&self) -> &dyn Diagnostics;
 }
 

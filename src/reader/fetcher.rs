@@ -15,8 +15,8 @@ use std::sync::{Arc, Weak};
 
 /// Fetches sequences, and holds those of the last selection.
 pub(super) struct Fetcher {
-    /// The threads that fetch and prepare beside the reading one, if any do. They are not the pool's: users' code runs
-    /// there, which may wait for a reader of this library, whose loading needs the pool.
+    /// Threads that fetch and prepare beside the reading one, if any do. They are not the pool's:
+    /// users' code runs on them, and may wait for another reader, whose loading needs the pool.
     helpers: Option<Helpers>,
     /// Names of the streams.
     streams: Vec<String>,
@@ -235,7 +235,8 @@ impl Fetcher {
     }
 }
 
-/// Does `work` with each item, on all threads. Of several failures, the first in the items' order is the result.
+/// Does `work` with each item, on all threads. Of several failures, returns the first in the items'
+/// order.
 fn each<T: Send>(
     helpers: Option<&mut Helpers>,
     mut items: impl DoubleEndedIterator<Item = T> + ExactSizeIterator + Send,

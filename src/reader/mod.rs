@@ -281,8 +281,8 @@ impl Reader {
         }
     }
 
-    /// Gets the next batch. With a `deadline`, false if it has not come by then: the thread keeps it
-    /// for the next call.
+    /// Gets the next batch. False if it has not come by the `deadline`: the thread keeps it for the
+    /// next call.
     fn refill(&mut self, deadline: Option<Instant>) -> Result<bool> {
         self.settle()?;
         let is_apart = self.is_fetched && cancel::is_possible();

@@ -239,7 +239,7 @@ pub(super) const RULES: [Rule; 29] = [
                 "For BPTT sequences between different input stream should have the same length",
                 "AddSequence: Sequences must be a least one frame long",
             ];
-            // What comes later has keys and values that are in no file, so that no key can be looked up.
+            // Later minibatches have keys and values that are in no file.
             difference.before().any(|(step, line)| step == "read" && is_error(line))
                 && difference.has("truncated = true")
                 && refusals.iter().any(|refusal| difference.says(refusal))
