@@ -51,7 +51,8 @@ impl PartialEq for dyn Format {
 }
 
 impl dyn Format {
-    /// The options, if they are of the format `T`. For the code of that format, and for tests.
+    /// The options, if they are of the format `T`: for the language, and for tools of one format.
+    /// The engine asks for [facts](Format::facts).
     pub fn of<T: Format>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
