@@ -15,7 +15,7 @@
 //! The last two get the numbers one by one, found beforehand and not timed: a reader that used them would have to find
 //! and to store them as well.
 
-use cntk_reader::config::{self, options::DeserializerOptions};
+use cntk_reader::config::{self, options::TextOptions};
 use cntk_reader::corpus::Corpus;
 use cntk_reader::deserialize::ChunkTable;
 use cntk_reader::deserialize::text::TextDeserializer;
@@ -61,7 +61,8 @@ impl Times {
 
 fn run(config: &str) -> Result<String, Box<dyn Error>> {
     let options = config::from_file(Path::new(config))?;
-    let [DeserializerOptions::Text(text)] = options.deserializers.as_slice() else {
+    let [Some(text)] = options.formats().map(|format| format.of::<TextOptions>()).collect::<Vec<_>>()[..]
+    else {
         return Err("The configuration must have one deserializer, of text.".into());
     };
     pool::set_threads(1);

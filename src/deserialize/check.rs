@@ -1,7 +1,8 @@
 //! What a check of a chunk finds: everything that reading it would report, and what its samples are like.
 //!
-//! Reading stops where too much is wrong, and keeps data; a check goes on, and keeps only what it has found. Formats whose
-//! parsers can go on after a failure check chunks themselves ([`super::ChunkSource::check`]). Chunks of all others are loaded
+//! Reading stops where too much is wrong, and keeps data; a check goes on, and keeps only findings.
+//! Formats whose parsers can go on after a failure check chunks themselves
+//! ([`Diagnostics::check`](super::diagnostics::Diagnostics::check)). Chunks of all others are loaded
 //! and looked at ([`check_loaded`]).
 
 use super::fetched::Fetched;

@@ -3,7 +3,8 @@
 use crate::case::Case;
 use crate::common::reading::{check_errors, epoch, use_it};
 use cntk_reader::config::from_text;
-use cntk_reader::config::options::DeserializerOptions;
+use cntk_reader::config::options::TextOptions;
+use cntk_reader::deserialize::format::Format;
 
 /// Configurations with larger dimensions are not run: a reader that is asked for gigabytes takes them.
 const LARGEST: u64 = 10_000;
@@ -20,11 +21,10 @@ pub fn run(input: &[u8]) {
         Ok(options) => options,
         Err(error) => return check_errors(&[error], &config),
     };
-    let is_small = |deserializer: &DeserializerOptions| match deserializer {
-        DeserializerOptions::Text(text) => text.streams.iter().all(|stream| stream.dim <= LARGEST),
-        _ => true,
+    let is_small = |format: &dyn Format| {
+        format.of::<TextOptions>().is_none_or(|text| text.streams.iter().all(|stream| stream.dim <= LARGEST))
     };
-    if options.deserializers.iter().all(is_small)
+    if options.formats().all(is_small)
         && let Err(errors) = use_it(&options, &epoch(1, 0, 4))
     {
         check_errors(&errors, &config);
