@@ -11,6 +11,7 @@ use crate::sync::{explore, thread};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::task::Poll;
+use std::time::Duration;
 
 /// Threads of the pool.
 const THREADS: usize = 2;
