@@ -114,9 +114,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     };
     // CNTK 2.7: `ImageDeserializer` alone is the reason. Results do not depend on it; users' code might.
     let has_images = has(image::TYPE) || has(image::BASE64_TYPE);
-    let is_user =
-        |one: &dyn Format| one.of::<UserOptions>().is_some() || one.of::<ForeignOptions>().is_some();
-    let has_others = !transformed.is_empty() && !deserializers.iter().any(|one| is_user(&**one));
+    let has_others = !transformed.is_empty() && !deserializers.iter().any(|one| one.facts().is_foreign);
     let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
     let mut deserializers = deserializers;

@@ -2,8 +2,8 @@
 //!
 //! Reading stops where too much is wrong, and keeps data; a check goes on, and keeps only findings.
 //! Formats whose parsers can go on after a failure check chunks themselves
-//! ([`Diagnostics::check`](super::diagnostics::Diagnostics::check)). Chunks of all others are loaded
-//! and looked at ([`check_loaded`]).
+//! ([`Diagnostics::check`](super::diagnostics::Diagnostics::check)). Chunks of other formats are
+//! loaded and then examined ([`check_loaded`]).
 
 use super::fetched::Fetched;
 use super::{Chunk, ChunkSource, Deserializer, Loaded};

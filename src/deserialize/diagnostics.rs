@@ -12,8 +12,8 @@ pub trait Diagnostics {
     /// [loaded](super::check::check_loaded). Called from a thread of the library's pool.
     fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck>;
 
-    /// File, line and offset of a sequence's data in a stream, as far as they are known. For
-    /// messages only: the file may be read to count its lines.
+    /// Returns the file, line and offset of a sequence's data in a stream, where they are known.
+    /// For messages only: it may read the file to count its lines.
     fn location(&self, sequence: SequenceId, stream: usize) -> Location;
 
     /// Forgets the errors that its chunks have [counted](super::Chunk::commit_errors), because the

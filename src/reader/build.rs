@@ -89,13 +89,13 @@ pub(crate) fn open_each<'a>(
     let names: Distinct<'_> = others.registered.iter().map(Registered::name).collect();
     // The result of scanning ahead for the next deserializer.
     let mut ahead = None;
-    options.deserializers.iter().enumerate().map(move |(number, one)| {
+    options.formats().enumerate().map(move |(number, one)| {
         let Others { registered, factory, transforms, labels_may_be_first, .. } = *others;
         let context = Context {
             is_primary: number == 0,
             labels_may_be_first,
             is_incremental: incremental,
-            next: options.deserializers.get(number + 1).map(|one| &**one),
+            next: options.formats().nth(number + 1),
             ahead: ahead.take(),
             users: Users { registered, names: Some(&names), factory, transforms },
             ..Context::alone(corpus, pool, false)
@@ -104,8 +104,7 @@ pub(crate) fn open_each<'a>(
             ahead = opened.ahead;
             opened.deserializer
         });
-        let deserializer =
-            opened.map_err(|error| described(error, &**one, options.descriptions.get(number)))?;
+        let deserializer = opened.map_err(|error| described(error, one, options.descriptions.get(number)))?;
         // They are in the order of the deserializers.
         let first = options.transformed.partition_point(|stream| stream.deserializer < number);
         let own = options.transformed[first..].iter().take_while(|stream| stream.deserializer == number);

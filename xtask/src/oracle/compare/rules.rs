@@ -233,7 +233,7 @@ pub(super) const RULES: [Rule; 29] = [
     Rule {
         name: "unequal lengths",
         what: "where streams of a truncated sequence differ in length, CNTK fails, keeps what it has begun, and delivers that and the \
-               memory behind it in later minibatches, or fails again and again; here nothing of the sequence is delivered",
+               memory behind it in later minibatches, or keeps failing; this reader delivers nothing of the sequence",
         applies: |difference| {
             let refusals = [
                 "For BPTT sequences between different input stream should have the same length",
