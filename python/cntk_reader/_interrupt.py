@@ -6,6 +6,7 @@ waits, and Ctrl-C has the library end it. Reads need neither: the library waits 
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import weakref
@@ -20,8 +21,24 @@ Result = TypeVar("Result")
 _create = lib.checked("canceller_create", quick=True)
 _cancel = lib.checked("canceller_cancel")
 
+
+class Flag:
+    """A flag. Unlike :class:`threading.Event` it has no lock, which Ctrl-C could leave locked."""
+
+    _value = False
+
+    def set(self) -> None:
+        self._value = True
+
+    def clear(self) -> None:
+        self._value = False
+
+    def is_set(self) -> bool:
+        return self._value
+
+
 #: Ctrl-C has ended a call of some source, and no call that may last has succeeded since.
-interrupted = threading.Event()
+interrupted = Flag()
 
 #: Seconds between two attempts to end a call that is about to begin.
 _ATTEMPTS = 0.001
@@ -32,6 +49,33 @@ _MOST_ATTEMPTS = 3000
 def is_interruptible() -> bool:
     """Whether Ctrl-C is raised in this thread."""
     return threading.current_thread() is threading.main_thread()
+
+
+class End:
+    """The end of something, which one thread makes and one other waits for.
+
+    Ctrl-C may come at any point of the wait. An interrupt inside of :class:`threading.Event` can leave its lock locked, and then
+    whoever sets the event waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self._has_come = Flag()
+        #: Locked until the end has come.
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def set(self) -> None:
+        """It has come. Called once."""
+        self._has_come.set()
+        self._gate.release()
+
+    def is_set(self) -> bool:
+        return self._has_come.is_set()
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Waits at most so long, or with -1 without a limit. Whether the end has come."""
+        # An interrupt may come after the gate was taken, which nobody opens again.
+        return self.is_set() or self._gate.acquire(timeout=seconds) or self.is_set()
 
 
 class Cancels(Protocol):
@@ -73,7 +117,7 @@ class Call(Generic[Result]):
         self._canceller = canceller
         #: Taken by the thread that runs the call, or by who ends it before it has begun.
         self._claim = threading.Lock()
-        self._ended = threading.Event()
+        self._ended = End()
         self._lock = threading.Lock()
         self._results: list[Result] = []
         self._discard: Callable[[Result], None] | None = None
@@ -82,7 +126,8 @@ class Call(Generic[Result]):
 
     def start(self) -> None:
         """Begins the call."""
-        threading.Thread(target=self._run, name="cntk-reader-call", daemon=True).start()
+        # `Thread.start` waits for an event of its own: see `End`.
+        _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
         if not self._claim.acquire(blocking=False):

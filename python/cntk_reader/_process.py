@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import enum
 import itertools
-import threading
 from collections.abc import Callable
 from ctypes import byref, c_size_t
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from . import _library as lib
 from ._callbacks import run_quietly
 from ._explain import explained
+from ._interrupt import End
 from ._rules import FUNCTION, Maybe, Whole
 
 ERROR, WARNING, INFO = 0, 1, 2
@@ -32,7 +32,7 @@ _set_log_callback = lib.checked("log_set_callback")
 
 _numbers = itertools.count(1)
 # Callbacks that the library may still call, and how it is known that it does not any more.
-_registered: dict[int, tuple[Any, threading.Event]] = {}
+_registered: dict[int, tuple[Any, End]] = {}
 
 
 def _forget(number: int) -> None:
@@ -59,7 +59,7 @@ def set_log_callback(callback: Callable[[int, str], None] | None) -> None:
 
     number = next(_numbers)
     made = lib.LogCallback(receive)
-    _registered[number] = made, threading.Event()
+    _registered[number] = made, End()
     try:
         _set_log_callback(number, made, _finalizer)
     except lib.ReaderError:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -128,6 +129,54 @@ class Interrupts(unittest.TestCase):
                     source._is_slow = True
             seen += samples(source.minibatches())
             self.assertEqual(seen, expected)
+
+    def test_at_every_point_of_a_call(self):
+        """Wherever Python may raise Ctrl-C in the package's and in Python's own code, the call ends by it."""
+        program = """
+import dis, faulthandler, itertools, sys
+from cntk_reader import mlf_to_text
+
+faulthandler.dump_traceback_later(60, exit=True)  # Of a call that hangs.
+with open("a.mlf", "w") as file:
+    file.write('#!MLF!#\\n"a"\\n0 1000000 x 1\\n.\\n')
+
+def press(number):
+    \"""Presses Ctrl-C at one point. Whether the call has so many.\"""
+    before, points = {}, itertools.count(1)
+    def trace(frame, event, _):
+        if not frame.f_code.co_filename.endswith(("threading.py", "_interrupt.py", "_convert.py")):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            # Python looks for it when a function begins, after a call, and when a loop goes on.
+            last = before.get(frame, "RESUME")
+            before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if last.startswith(("CALL", "RESUME", "JUMP_BACKWARD")) and next(points) == number:
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        mlf_to_text("a.mlf", "a.ctf", "labels")
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+print(next(number for number in itertools.count(1) if not press(number)) - 1)
+"""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run(
+                [sys.executable, "-c", program],
+                env=environment,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual((run.stderr, run.returncode), ("", 0))
+        self.assertGreater(int(run.stdout), 20)
 
     def test_opening(self):
         user = Blocking()
