@@ -610,6 +610,23 @@ typedef struct cntk_reader_keys cntk_reader_keys;
 typedef struct cntk_reader_minibatch cntk_reader_minibatch;
 
 /**
+ * Options with values: those of a reader, with the options of its deserializers inside, those of their streams inside
+ * these, and so on. Their names are the keys of CNTK's configuration language, but values need no quotes, and nothing in
+ * one is a comment, a variable or a default: paths and names of streams may have any characters. Set as `options` of a
+ * cntk_reader_source.
+ *
+ * A reader of the stream `features` of a text file:
+ *
+ *     stream: dim = 784, format = "dense"
+ *     input: features = stream
+ *     deserializer: type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader", file, input
+ *     reader: randomize = 0, deserializers = deserializer
+ *
+ * Threads: one at a time while it is changed.
+ */
+typedef struct cntk_reader_options cntk_reader_options;
+
+/**
  * A section of a configuration: keys with their raw texts, and the section around it. For hosts that have parsed
  * CNTK's configuration language themselves; others open a reader from text.
  *
@@ -1355,7 +1372,7 @@ typedef struct {
 
 /**
  * What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
- * CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `section`.
+ * CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file`, `options` and `section`.
  */
 typedef struct {
   /**
@@ -1380,6 +1397,10 @@ typedef struct {
    */
   size_t file_length;
   /**
+   * Options of a reader and its deserializers, or NULL. They are copied.
+   */
+  const cntk_reader_options *options;
+  /**
    * A section of a configuration that the caller has parsed itself, or NULL.
    */
   const cntk_reader_section *section;
@@ -1391,14 +1412,6 @@ typedef struct {
    * A cntk_reader_release: that of the CNTK which `section` came from.
    */
   uint32_t release;
-  /**
-   * Sections of further deserializers, or NULL: they follow the elements of the configuration's `deserializers`.
-   */
-  const cntk_reader_section *const *added_sections;
-  /**
-   * Their number.
-   */
-  size_t added_section_count;
   /**
    * Deserializers of the user's own, or NULL. The tables are copied.
    *
@@ -1443,8 +1456,8 @@ typedef struct {
    */
   size_t reader_length;
   /**
-   * A cntk_reader_front_end. One other than CNTK_READER_FRONT_END_CONFIGURATION says that a program has written `text` for
-   * its user: messages do not show its lines. Not with `file` or `section`, which are configurations.
+   * A cntk_reader_front_end: the interface that made `options` for its user. Not with the other members, which are
+   * configurations.
    */
   uint32_t front_end;
   /**
@@ -2336,6 +2349,145 @@ cntk_reader_status cntk_reader_canceller_cancel(const cntk_reader_canceller *can
  * Frees a canceller. NULL is allowed. Readers that were opened with it stay usable; nothing ends their calls any more.
  */
 void cntk_reader_canceller_free(cntk_reader_canceller *canceller);
+
+/**
+ * Makes options without values, which the caller owns.
+ */
+cntk_reader_status cntk_reader_options_create(cntk_reader_options **options, cntk_reader_error **error);
+
+/**
+ * Makes a copy of options, which the caller owns.
+ */
+cntk_reader_status cntk_reader_options_copy(const cntk_reader_options *options,
+                                            cntk_reader_options **copy,
+                                            cntk_reader_error **error);
+
+/**
+ * Frees options. NULL is allowed. Readers that were opened from them, and options that got them as a section, stay as they
+ * are.
+ */
+void cntk_reader_options_free(cntk_reader_options *options);
+
+/**
+ * Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option had. `key` has
+ * `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and lower case are the same.
+ */
+cntk_reader_status cntk_reader_options_set_flag(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                uint32_t value,
+                                                cntk_reader_error **error);
+
+/**
+ * Sets an option to a number that may be negative.
+ */
+cntk_reader_status cntk_reader_options_set_integer(cntk_reader_options *options,
+                                                   const char *key,
+                                                   size_t key_length,
+                                                   int64_t value,
+                                                   cntk_reader_error **error);
+
+/**
+ * Sets an option to a number without a sign: a size, a count, a seed.
+ */
+cntk_reader_status cntk_reader_options_set_size(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                uint64_t value,
+                                                cntk_reader_error **error);
+
+/**
+ * Sets an option to a number with a fraction.
+ */
+cntk_reader_status cntk_reader_options_set_real(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                double value,
+                                                cntk_reader_error **error);
+
+/**
+ * Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text` has `text_length` bytes,
+ * or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
+ */
+cntk_reader_status cntk_reader_options_set_text(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                const char *text,
+                                                size_t text_length,
+                                                cntk_reader_error **error);
+
+/**
+ * Adds a text to an option that is a list.
+ */
+cntk_reader_status cntk_reader_options_add_text(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                const char *text,
+                                                size_t text_length,
+                                                cntk_reader_error **error);
+
+/**
+ * Sets an option to the path of one file or folder, as the operating system has it. `path` has `path_length` bytes, or
+ * CNTK_READER_NUL_TERMINATED.
+ */
+cntk_reader_status cntk_reader_options_set_path(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                const char *path,
+                                                size_t path_length,
+                                                cntk_reader_error **error);
+
+/**
+ * Adds a path to an option that is a list of paths: script files, files of labels, folders.
+ */
+cntk_reader_status cntk_reader_options_add_path(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                const char *path,
+                                                size_t path_length,
+                                                cntk_reader_error **error);
+
+/**
+ * Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such as "train-*.ctf". A path
+ * that exists is no pattern. Their data follow those of the files before.
+ */
+cntk_reader_status cntk_reader_options_add_file(cntk_reader_options *options,
+                                                const char *key,
+                                                size_t key_length,
+                                                const char *path,
+                                                size_t path_length,
+                                                cntk_reader_error **error);
+
+/**
+ * Sets an option to other options, which are copied: `input`, or in `input` the options of a stream by its name. A section
+ * is not replaced, because names that differ in upper and lower case alone would be one stream.
+ */
+cntk_reader_status cntk_reader_options_set_section(cntk_reader_options *options,
+                                                   const char *key,
+                                                   size_t key_length,
+                                                   const cntk_reader_options *section,
+                                                   cntk_reader_error **error);
+
+/**
+ * Adds other options, which are copied, to a list: `deserializers`, `transforms`.
+ */
+cntk_reader_status cntk_reader_options_add_section(cntk_reader_options *options,
+                                                   const char *key,
+                                                   size_t key_length,
+                                                   const cntk_reader_options *section,
+                                                   cntk_reader_error **error);
+
+/**
+ * Writes options in CNTK's configuration language: the lines of a configuration, or if `in_brackets` is 1 those of a
+ * section. NUL-terminated if they fit into `capacity` bytes, and their length. `text` may be NULL if `capacity` is 0. A
+ * name or a text that the language has no way to write is an error; every path can be written.
+ */
+cntk_reader_status cntk_reader_options_write(const cntk_reader_options *options,
+                                             uint32_t in_brackets,
+                                             char *text,
+                                             size_t capacity,
+                                             size_t *length,
+                                             cntk_reader_error **error);
 
 /**
  * Opens a reader. Opens and indexes its files, which may take a while for large ones, and reads no data yet. The caller

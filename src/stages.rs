@@ -27,7 +27,6 @@ use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::files;
 use crate::deserialize::loading::{Load, Loads, Starter};
 use crate::deserialize::{
     AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loading,
@@ -85,9 +84,7 @@ impl Stages {
 
     /// The files that the data come from.
     fn files(&self) -> Vec<DataFile> {
-        let formats = self.settings.formats();
-        let files = formats.filter(|format| format.facts().files_hold_data);
-        let paths = files.flat_map(|one| files::named(one.name()).unwrap_or_default());
+        let paths = self.settings.formats().flat_map(|format| format.data_files().unwrap_or_default());
         paths.filter_map(|path| DataFile::open(&path).ok()).collect()
     }
 

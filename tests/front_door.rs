@@ -334,7 +334,10 @@ fn formats_of_ones_own_are_joined_with_files() {
     let mut reader = Reader::builder().ctf(ctf.clone()).deserializer("squares", Squares::below(20)).open();
     check_squares(reader.as_mut().expect("a reader"));
     // The configuration determines the place of a user's deserializer among the others.
-    let config = format!("randomize = true\ndeserializers = ( [ type = \"squares\" ] : {ctf} )");
+    let config = format!(
+        "randomize = true\ndeserializers = ( [ type = \"squares\" ] : {} )",
+        ctf.to_configuration().expect("a text")
+    );
     let file = write(folder.path(), "digits.cntk", &config);
     let reader = Reader::builder().config_file(file).and_then(|builder| {
         builder
@@ -360,7 +363,10 @@ fn a_format_that_cannot_be_joined_says_what_it_lacks() {
     }
     // One that has the list is refused only where its section forbids it, and nothing is missing then.
     for (squares, lacks_list) in [(Squares::below(20), false), (late(), true)] {
-        let config = format!("deserializers = ( [ type = \"squares\" ; composable = false ] : {ctf} )");
+        let config = format!(
+            "deserializers = ( [ type = \"squares\" ; composable = false ] : {} )",
+            ctf.to_configuration().expect("a text")
+        );
         let builder = Reader::builder().config_text(&config).expect("a configuration");
         let error = builder.deserializer("squares", squares).open().expect_err("no list");
         assert_eq!(error.message(), cntk);

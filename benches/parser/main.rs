@@ -69,7 +69,7 @@ fn run(config: &str) -> Result<String, Box<dyn Error>> {
     let pool = Pool::shared()?;
     let corpus = Arc::new(if options.numeric_keys { Corpus::Numeric } else { Corpus::Hashed });
     let deserializer = pool.install(|| TextDeserializer::open(text, &corpus))?;
-    let file = File::open(&text.file)?;
+    let file = File::open(text.files.name())?;
     let bytes = file.metadata()?.len();
 
     let once = || time(&pool, &deserializer, &file);

@@ -24,6 +24,8 @@ pub mod error;
 
 pub mod canceller;
 
+pub mod options;
+
 pub mod source;
 
 pub mod reader;

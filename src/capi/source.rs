@@ -1,8 +1,9 @@
 //! What a reader is opened from.
 
-use super::call::{call, given, input, inputs};
+use super::call::{call, given, inputs};
 use super::canceller::cntk_reader_canceller;
 use super::error::cntk_reader_error;
+use super::options::cntk_reader_options;
 use super::reader::cntk_reader;
 use super::section::{self, cntk_reader_section};
 use super::sized::{self, Sized};
@@ -36,7 +37,7 @@ pub enum cntk_reader_front_end {
 }
 
 /// What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
-/// CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `section`.
+/// CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file`, `options` and `section`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_source {
@@ -51,16 +52,14 @@ pub struct cntk_reader_source {
     pub file: *const c_char,
     /// Bytes of the path, or CNTK_READER_NUL_TERMINATED.
     pub file_length: usize,
+    /// Options of a reader and its deserializers, or NULL. They are copied.
+    pub options: *const cntk_reader_options,
     /// A section of a configuration that the caller has parsed itself, or NULL.
     pub section: *const cntk_reader_section,
     /// A cntk_reader_section_kind: which of CNTK's readers `section` describes.
     pub section_kind: u32,
     /// A cntk_reader_release: that of the CNTK which `section` came from.
     pub release: u32,
-    /// Sections of further deserializers, or NULL: they follow the elements of the configuration's `deserializers`.
-    pub added_sections: *const *const cntk_reader_section,
-    /// Their number.
-    pub added_section_count: usize,
     /// Deserializers of the user's own, or NULL. The tables are copied.
     ///
     /// Each has an element in the configuration's `deserializers`, with its name as `type` and no `module`. If there is
@@ -86,8 +85,8 @@ pub struct cntk_reader_source {
     pub reader: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub reader_length: usize,
-    /// A cntk_reader_front_end. One other than CNTK_READER_FRONT_END_CONFIGURATION says that a program has written `text` for
-    /// its user: messages do not show its lines. Not with `file` or `section`, which are configurations.
+    /// A cntk_reader_front_end: the interface that made `options` for its user. Not with the other members, which are
+    /// configurations.
     pub front_end: u32,
     /// 0.
     pub reserved: u32,
@@ -107,11 +106,10 @@ impl Default for cntk_reader_source {
             text_length: text::NUL_TERMINATED,
             file: null(),
             file_length: text::NUL_TERMINATED,
+            options: null(),
             section: null(),
             section_kind: 0,
             release: 0,
-            added_sections: null(),
-            added_section_count: 0,
             deserializers: null(),
             deserializer_count: 0,
             make: None,
@@ -131,7 +129,7 @@ impl cntk_reader_source {
     /// The configuration of the reader that was chosen.
     ///
     /// # Safety
-    /// Each of `text`, `file`, `section` and `reader` is NULL, or readable as its length or its type says.
+    /// Each of `text`, `file`, `options`, `section` and `reader` is NULL, or readable as its length or its type says.
     unsafe fn config(&self) -> Result<Config> {
         // SAFETY: this function's contract.
         let config = unsafe { self.whole_config() }?;
@@ -147,40 +145,43 @@ impl cntk_reader_source {
         config.reader(unsafe { text::utf8(self.reader, self.reader_length, "reader") }?)
     }
 
-    /// The configuration, whichever of the three members it is in.
+    /// The configuration, whichever of the four members it is in.
     ///
     /// # Safety
-    /// Each of `text`, `file` and `section` is NULL, or readable as its length or its type says.
+    /// Each of `text`, `file`, `options` and `section` is NULL, or readable as its length or its type says.
     unsafe fn whole_config(&self) -> Result<Config> {
         let front_end = front_end(self.front_end)?;
-        if self.text.is_null() && front_end != FrontEnd::Configuration {
+        if self.options.is_null() && front_end != FrontEnd::Configuration {
             return Err(Error::argument(
-                "A cntk_reader_source with the member 'front_end' needs the member 'text'.",
+                "A cntk_reader_source with the member 'front_end' needs the member 'options'.",
             ));
         }
-        match (self.text.is_null(), self.file.is_null(), self.section.is_null()) {
-            (false, true, true) => {
+        let given =
+            [self.text.is_null(), self.file.is_null(), self.options.is_null(), self.section.is_null()];
+        match given {
+            [false, true, true, true] => {
                 // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
-                let text = unsafe { text::utf8(self.text, self.text_length, "text") }?;
-                match front_end {
-                    FrontEnd::Configuration => Config::from_text(text),
-                    front_end => Config::generated(text, front_end),
-                }
+                Config::from_text(unsafe { text::utf8(self.text, self.text_length, "text") }?)
             }
-            (true, false, true) => {
+            [true, false, true, true] => {
                 // SAFETY: `file` is not NULL, so it has the bytes that `file_length` states, by this function's contract.
                 Config::from_file(to_path(unsafe { text::bytes(self.file, self.file_length, "file") }?)?)
             }
-            (true, true, false) => {
+            [true, true, false, true] => {
+                // SAFETY: `options` is not NULL, so it is of this library, by this function's contract.
+                let cntk_reader_options(values) = unsafe { &*self.options };
+                Ok(Config::of_values(values, front_end))
+            }
+            [true, true, true, false] => {
                 // SAFETY: `section` is not NULL, so it is a section of this library, by this function's contract.
                 let cntk_reader_section(section) = unsafe { &*self.section };
                 let kind = section::kind(self.section_kind)?;
                 Ok(Config::from_reader_section(section, kind, section::release(self.release)?))
             }
-            (text, file, section) => Err(Error::argument(format!(
-                "A cntk_reader_source has {} of the members 'text', 'file' and 'section'; set exactly one of them. (For \
-                 deserializers of your own without a configuration, set text to \"\".)",
-                [text, file, section].into_iter().filter(|is_null| !is_null).count()
+            given => Err(Error::argument(format!(
+                "A cntk_reader_source has {} of the members 'text', 'file', 'options' and 'section'; set exactly one of \
+                 them. (For deserializers of your own without a configuration, set text to \"\".)",
+                given.into_iter().filter(|is_null| !is_null).count()
             ))),
         }
     }
@@ -198,20 +199,12 @@ impl cntk_reader_source {
         // SAFETY: as above: `transforms` has `transform_count` elements, each of which is a table.
         let transforms =
             unsafe { Transforms::read(inputs(self.transforms, self.transform_count, "transforms")?) }?;
-        // SAFETY: as above: `added_sections` has `added_section_count` elements.
-        let added = unsafe { inputs(self.added_sections, self.added_section_count, "added_sections") }?;
-        // SAFETY: as above: each of them is NULL, which is refused, or a section.
-        let section = |&added: &_| unsafe { input::<cntk_reader_section>(added, "added_sections") };
-        let added = added
-            .iter()
-            .map(|added| section(added).map(|cntk_reader_section(section)| section.clone()))
-            .collect::<Result<Vec<_>>>()?;
         let maker = self.make.map(|make| Maker::new(make, self.userdata));
         let others = Others {
             users: &users.types(),
-            added: &added,
             foreign: maker.is_some(),
             transforms: &transforms.names(),
+            ..Others::default()
         };
         // SAFETY: as above: `canceller` is NULL or a canceller. It is cloned, so that it may be freed as soon as a call of it is over.
         let canceller = unsafe { self.canceller.as_ref() }.map(|cntk_reader_canceller(own)| own.clone());
@@ -245,13 +238,13 @@ fn front_end(number: u32) -> Result<FrontEnd> {
 }
 
 #[cfg(unix)]
-fn to_path(bytes: &[u8]) -> Result<&Path> {
+pub(super) fn to_path(bytes: &[u8]) -> Result<&Path> {
     use std::os::unix::ffi::OsStrExt;
     Ok(Path::new(std::ffi::OsStr::from_bytes(bytes)))
 }
 
 #[cfg(not(unix))]
-fn to_path(bytes: &[u8]) -> Result<&Path> {
+pub(super) fn to_path(bytes: &[u8]) -> Result<&Path> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::argument("The path is not UTF-8."))?;
     Ok(Path::new(text))
 }
@@ -303,16 +296,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_front_end_is_one_of_those_there_are_and_has_written_a_text() {
+    fn a_front_end_is_one_of_those_there_are_and_has_made_options() {
         let of = |source: cntk_reader_source| {
-            // SAFETY: the strings are literals with a NUL, and the lengths say so.
+            // SAFETY: the strings are literals with a NUL, the lengths say so, and the options are of this library.
             unsafe { source.whole_config() }.err().map(|error| error.to_string()).unwrap_or_default()
         };
+        let options = cntk_reader_options(crate::config::values::Values::default());
         let source = cntk_reader_source::default();
-        assert_eq!(of(cntk_reader_source { text: c"".as_ptr(), front_end: 3, ..source }), "");
-        let unknown = of(cntk_reader_source { text: c"".as_ptr(), front_end: 4, ..source });
+        assert_eq!(of(cntk_reader_source { options: &raw const options, front_end: 3, ..source }), "");
+        let unknown = of(cntk_reader_source { options: &raw const options, front_end: 4, ..source });
         assert!(unknown.contains("4 is not a cntk_reader_front_end"), "{unknown}");
-        let of_file = of(cntk_reader_source { file: c"a.cntk".as_ptr(), front_end: 2, ..source });
-        assert!(of_file.contains("'front_end' needs the member 'text'"), "{of_file}");
+        for other in [
+            cntk_reader_source { file: c"a.cntk".as_ptr(), ..source },
+            cntk_reader_source { text: c"".as_ptr(), ..source },
+        ] {
+            let refused = of(cntk_reader_source { front_end: 2, ..other });
+            assert!(refused.contains("'front_end' needs the member 'options'"), "{refused}");
+            let two = of(cntk_reader_source { options: &raw const options, ..other });
+            assert!(two.contains("has 2 of the members"), "{two}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::lexer;
 use super::section::Section;
 use super::source::{SourceText, range_in};
 use super::unread::ReadLog;
+use super::values::{Value, Values};
 use crate::error::ExceptionClass::Runtime;
 use crate::file::address;
 use crate::limits::{MOST_ARRAY_BYTES, MOST_ELEMENTS};
@@ -19,11 +20,37 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Array {
     path: String,
-    elements: Vec<SourceText>,
+    elements: Vec<Element>,
     log: Arc<ReadLog>,
 }
 
+#[derive(Debug, Clone)]
+enum Element {
+    Text(SourceText),
+    /// A section that was never a text.
+    Section(Values),
+}
+
+impl Element {
+    fn text(&self) -> &SourceText {
+        const NONE: &SourceText = &SourceText::EMPTY;
+        match self {
+            Element::Text(text) => text,
+            Element::Section(_) => NONE,
+        }
+    }
+}
+
 impl Array {
+    /// The list of a front end that has no text.
+    pub(super) fn of_values(path: String, values: &[Value], log: Arc<ReadLog>) -> Array {
+        let element = |value: &Value| match value {
+            Value::Section(values) => Element::Section(values.clone()),
+            value => Element::Text(SourceText::generated(&value.literal().unwrap_or_default())),
+        };
+        Array { path, elements: values.iter().map(element).collect(), log }
+    }
+
     pub(super) fn open(path: String, text: &SourceText, log: Arc<ReadLog>) -> Result<Array> {
         let mut elements = Vec::new();
         let mut bytes = 0usize;
@@ -47,7 +74,8 @@ impl Array {
                     let error = Error::config(Runtime, format!("The array {path} has too many elements."));
                     return Err(text.blame(start, error.with_detail(detail)));
                 }
-                elements.extend(std::iter::repeat_n(text.slice(range_in(text, element)), count));
+                let element = Element::Text(text.slice(range_in(text, element)));
+                elements.extend(std::iter::repeat_n(element, count));
                 Ok(Some(end))
             },
         )?;
@@ -66,7 +94,7 @@ impl Array {
 
     /// The texts of the elements.
     pub fn texts(&self) -> Vec<String> {
-        self.elements.iter().map(|element| element.to_string()).collect()
+        self.elements.iter().map(|element| element.text().to_string()).collect()
     }
 
     /// The elements as paths.
@@ -88,15 +116,18 @@ impl Array {
                 text.blame(0, error.with_detail(detail))
             })
         };
-        self.elements.iter().map(value).collect()
+        self.elements.iter().map(Element::text).map(value).collect()
     }
 
     /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]` ...
     /// Each one is opened when the iterator reaches it, so that the errors of earlier ones come first.
     pub fn sections(&self) -> impl Iterator<Item = Result<Section>> {
-        self.elements.iter().enumerate().map(|(index, text)| {
-            let path = format!("{}[{index}]", self.path);
-            Section::open(path, text, None, Arc::clone(&self.log))?.checked(text)
+        self.elements.iter().enumerate().map(|(index, element)| {
+            let (path, log) = (format!("{}[{index}]", self.path), Arc::clone(&self.log));
+            match element {
+                Element::Text(text) => Section::open(path, text, None, log)?.checked(text),
+                Element::Section(values) => Ok(Section::with_values_in(path, values, None, log)),
+            }
         })
     }
 }

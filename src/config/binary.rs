@@ -4,7 +4,6 @@ use super::options::{BinaryOptions, WindowSize};
 use super::section::Section;
 use super::text::{self, DEFAULT_CHUNK_SIZE};
 use crate::Result;
-use crate::file::address;
 use crate::log::Logger;
 use crate::stream::ElementType;
 
@@ -28,14 +27,14 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
             renamed.push((name.to_owned(), alias));
         }
     }
-    let file = address::named_or_pattern(section.text("file")?);
+    let files = section.files("file")?;
     let keep_data_in_memory = section.get_or("keepDataInMemory", false)?;
     let shared_ids = section.get_or("sharedIds", false)?;
     let trace_level = text::read_trace_level(section)?;
     section.ignore(&["frameMode", "precision", "chunkSizeInBytes"]);
     let window = text::read_window(section, DEFAULT_CHUNK_SIZE)?;
     let options = BinaryOptions {
-        file,
+        files,
         shared_ids,
         renamed,
         ignores_unmatched: false,

@@ -194,7 +194,12 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
     }
     let mut named = HashSet::new();
     let list = section.find("deserializers").map(|(_, text)| &**text).unwrap_or_default();
-    if section.is_native() && list != "default" && !list.is_empty() && !list.starts_with(['(', '[', '{']) {
+    if section.is_native()
+        && !section.finds_list("deserializers")
+        && list != "default"
+        && !list.is_empty()
+        && !list.starts_with(['(', '[', '{'])
+    {
         let message = format!("'deserializers' in '{}' is no list of sections.", section.path());
         return Err(section.blame("deserializers", Error::config(InvalidArgument, message).with_detail(LIST)));
     }

@@ -308,9 +308,11 @@ pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -
 
 /// One path, or several as an array in brackets. CNTK 2.7 takes an array for the name of a file.
 fn read_paths(stream: &Section, key: &str) -> Result<Vec<String>> {
-    let text = stream.text(key)?;
-    if stream.finds_literal(key) || !text.starts_with(['(', '[', '{']) {
-        return Ok(vec![address::named(text)]);
+    if !stream.finds_list(key) {
+        let text = stream.text(key)?;
+        if stream.finds_literal(key) || !text.starts_with(['(', '[', '{']) {
+            return Ok(vec![address::named(text)]);
+        }
     }
     let paths = stream.array(key)?.paths();
     if paths.is_empty() {
@@ -339,6 +341,9 @@ fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
         let detail = format!("'{}' needs one of the two keys.", stream.path());
         let error = Error::config(InvalidArgument, message).with_detail(detail);
         return Err(stream.blame_missing("mlfFile", error));
+    }
+    if stream.finds_list("mlfFileList") {
+        return Ok((stream.array("mlfFileList")?.paths(), None));
     }
     let list = stream.text("mlfFileList")?;
     if list.contains(':') {

@@ -28,6 +28,7 @@ mod text;
 mod transforms;
 pub mod typed;
 mod unread;
+pub(crate) mod values;
 mod whole;
 
 #[cfg(test)]
@@ -57,6 +58,7 @@ use options::{BinaryOptions, ImageOptions, ReaderSettings, Release, TextOptions,
 use source::SourceText;
 use std::path::Path;
 use std::str::FromStr;
+use values::Values;
 
 /// A configuration, read and cut into its keys; their values are looked at when a reader is opened.
 ///
@@ -97,8 +99,7 @@ impl Config {
         Ok(Config { file: Some(shown), ..Config::from_section(&section) })
     }
 
-    /// Reads a text that another interface has written for its user: messages use the words of that
-    /// interface, and do not show the lines of the text.
+    /// Takes a text for the options of a front end that has none: messages show no lines of it. For tests of messages.
     #[doc(hidden)]
     pub fn generated(text: &str, front_end: FrontEnd) -> Result<Config> {
         let section = Section::parse_natively(front_end.reader_options(), &SourceText::generated(text))
@@ -106,10 +107,14 @@ impl Config {
         Ok(Config::from_section(&section).spoken_by(front_end))
     }
 
+    /// The options of a front end that has no text.
+    pub(crate) fn of_values(values: &Values, front_end: FrontEnd) -> Config {
+        Config::from_section(&Section::of_values(front_end.reader_options(), values)).spoken_by(front_end)
+    }
+
     /// A configuration without keys.
     pub(crate) fn empty(front_end: FrontEnd) -> Config {
-        let section = Section::from_entries(front_end.reader_options(), [], None);
-        Config::from_section(&section).spoken_by(front_end)
+        Config::of_values(&Values::default(), front_end)
     }
 
     /// Has messages use the words of a front end.

@@ -19,6 +19,8 @@ use super::lexer;
 use super::source::{Origin, SourceText, Written};
 use super::syntax::{self, Dropped};
 use super::unread::ReadLog;
+use super::values::{Value, Values, files_of};
+use crate::deserialize::files::Files;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::file::address;
 use crate::limits::LONGEST_NUMBER;
@@ -69,12 +71,25 @@ pub(super) struct Entry {
     pub is_assigned: bool,
     /// The text is the value: nothing in it is a comment, a variable or a default.
     is_literal: bool,
+    /// A path, or a value with parts, that was never a text.
+    parts: Option<Value>,
 }
 
 impl Entry {
     fn new(key: &str, text: &str) -> Entry {
         let text = SourceText::generated(text);
-        Entry { key: key.to_owned(), origin: None, text, is_assigned: true, is_literal: false }
+        Entry { key: key.to_owned(), origin: None, text, is_assigned: true, is_literal: false, parts: None }
+    }
+
+    fn literal(key: &str, text: &str) -> Entry {
+        Entry { is_literal: true, ..Entry::new(key, text) }
+    }
+
+    fn of_value(key: &str, value: &Value) -> Entry {
+        // The text of what has parts is for messages.
+        let text = value.literal().unwrap_or_else(|| value.written("").unwrap_or_default());
+        let is_plain = matches!(value, Value::Word(_) | Value::Text(_));
+        Entry { parts: (!is_plain).then(|| value.clone()), ..Entry::literal(key, &text) }
     }
 }
 
@@ -89,9 +104,19 @@ impl Section {
         Self::open(path.to_owned(), text, None, Arc::default())
     }
 
-    /// [`Section::parse`] for a text that the library made, whose lines nobody has seen.
-    pub(super) fn parse_generated(path: &str, text: &str) -> Result<Section> {
-        Self::parse_source(path, &SourceText::generated(text))
+    /// The section of a front end that has no text. Not in CNTK's place.
+    pub(crate) fn of_values(path: &str, values: &Values) -> Section {
+        Self::with_values_in(path.to_owned(), values, None, Arc::new(ReadLog::native()))
+    }
+
+    pub(super) fn with_values_in(
+        path: String,
+        values: &Values,
+        parent: Option<Section>,
+        log: Arc<ReadLog>,
+    ) -> Section {
+        let entry = |(key, value): (&str, &Value)| (key.to_ascii_lowercase(), Entry::of_value(key, value));
+        Self::new(path, None, values.iter().map(entry).collect(), parent, Vec::new(), log)
     }
 
     /// A section from its keys and their raw texts. Of two entries with one key the later one
@@ -216,7 +241,7 @@ impl Section {
         for &(key, text) in values {
             let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
             entry.text = SourceText::generated(text);
-            entry.is_literal = false;
+            (entry.is_literal, entry.parts) = (false, None);
         }
         let section = self.with_entries(entries, Arc::clone(&self.0.log));
         section.ignore(&values.iter().map(|(key, _)| *key).collect::<Vec<_>>());
@@ -227,10 +252,21 @@ impl Section {
     #[must_use]
     pub(crate) fn with_literal(&self, key: &str, text: &str) -> Section {
         let mut entries = self.0.entries.clone();
-        let entry = Entry { is_literal: true, ..Entry::new(key, text) };
-        entries.insert(key.to_ascii_lowercase(), entry);
+        entries.insert(key.to_ascii_lowercase(), Entry::literal(key, text));
         let section = self.with_entries(entries, Arc::clone(&self.0.log));
         section.ignore(&[key]);
+        section
+    }
+
+    /// The same section with the values of a front end in the place of its own.
+    #[must_use]
+    pub(super) fn with_values(&self, values: &Values) -> Section {
+        let mut entries = self.0.entries.clone();
+        entries.extend(
+            values.iter().map(|(key, value)| (key.to_ascii_lowercase(), Entry::of_value(key, value))),
+        );
+        let section = self.with_entries(entries, Arc::clone(&self.0.log));
+        section.ignore(&values.iter().map(|(key, _)| key).collect::<Vec<_>>());
         section
     }
 
@@ -272,6 +308,16 @@ impl Section {
     /// Whether the value that is found for a key, here or outwards, is taken as it is.
     pub(super) fn finds_literal(&self, key: &str) -> bool {
         self.find_entry(key).is_some_and(|(_, entry)| entry.is_literal)
+    }
+
+    /// The path, or the value with parts, that is found for a key, here or outwards, and the section that has it.
+    fn find_parts(&self, key: &str) -> Option<(&Section, &Value)> {
+        self.find_entry(key).and_then(|(section, entry)| Some((section, entry.parts.as_ref()?)))
+    }
+
+    /// Whether the value that is found for a key, here or outwards, is a list that was never a text.
+    pub(super) fn finds_list(&self, key: &str) -> bool {
+        matches!(self.find_parts(key), Some((_, Value::List(_))))
     }
 
     fn entry(&self, key: &str) -> Option<&Entry> {
@@ -391,7 +437,9 @@ impl Section {
             {
                 expand(holder, text, &mut Expansion::default()).map(|text| Some(Cow::Owned(text)))
             }
-            Some((_, Entry { text, .. })) if &**text != DEFAULT => Ok(Some(Cow::Borrowed(text))),
+            Some((_, Entry { text, is_literal, .. })) if *is_literal || &**text != DEFAULT => {
+                Ok(Some(Cow::Borrowed(text)))
+            }
             _ => Ok(None),
         }
     }
@@ -498,6 +546,10 @@ impl Section {
 
     /// Required read of a section, with the section that holds it around it.
     pub fn section(&self, key: &str) -> Result<Section> {
+        if let Some((holder, Value::Section(values))) = self.find_parts(key) {
+            let (path, log) = (format!("{}:{key}", holder.path()), Arc::clone(&self.0.log));
+            return Ok(Self::with_values_in(path, values, Some(holder.clone()), log));
+        }
         let (holder, text) = self.required_text(key)?;
         let path = format!("{}:{key}", holder.path());
         Self::open(path, &text, Some(holder.clone()), Arc::clone(&self.0.log))?.checked(&text)
@@ -513,20 +565,30 @@ impl Section {
     /// Opens a key of this very section as CNTK does when it walks over all keys: whatever its text is, absent or
     /// empty included.
     pub fn child(&self, key: &str) -> Result<Section> {
-        let absent = SourceText::default();
-        let text = self.entry(key).map_or(&absent, |entry| &entry.text);
         let path = format!("{}:{key}", self.0.path);
+        let entry = self.entry(key);
+        if let Some(Value::Section(values)) = entry.and_then(|entry| entry.parts.as_ref()) {
+            return Ok(Self::with_values_in(path, values, Some(self.clone()), Arc::clone(&self.0.log)));
+        }
+        let absent = SourceText::default();
+        let text = entry.map_or(&absent, |entry| &entry.text);
         Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))?.checked(text)
     }
 
     /// Required read of an array.
     pub fn array(&self, key: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
         let (holder, text) = self.required_text(key)?;
         Array::open(format!("{}:{key}", holder.path()), &text, Arc::clone(&self.0.log))
     }
 
     /// String read of an array.
     pub fn array_or(&self, key: &str, default: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
         let path = format!("{}:{key}", self.0.path);
         let text = self.expanded(key)?.map_or_else(|| SourceText::generated(default), |(_, text)| text);
         Array::open(path, &text, Arc::clone(&self.0.log))
@@ -539,6 +601,9 @@ impl Section {
 
     /// Typed read of an array with a default that is not empty.
     pub fn typed_array_or(&self, key: &str, default: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
         let path = format!("{}:{key}", self.0.path);
         let text = self.typed(key)?;
         let text = text.unwrap_or_else(|| Cow::Owned(SourceText::generated(default)));
@@ -547,9 +612,27 @@ impl Section {
 
     /// Typed read of an array of sections, whose variables each of them replaces.
     pub(super) fn array_of_sections(&self, key: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
         let text = self.find(key).map(|(_, text)| text).filter(|text| &***text != DEFAULT);
         let path = format!("{}:{key}", self.0.path);
         Array::open(path, text.unwrap_or(&SourceText::default()), Arc::clone(&self.0.log))
+    }
+
+    /// The list that a key has, here or outwards, if that was never a text.
+    fn list(&self, key: &str) -> Option<Array> {
+        let Some((holder, Value::List(values))) = self.find_parts(key) else { return None };
+        Some(Array::of_values(format!("{}:{key}", holder.path()), values, Arc::clone(&self.0.log)))
+    }
+
+    /// Required read of the files of a deserializer.
+    pub(super) fn files(&self, key: &str) -> Result<Files> {
+        match self.find_parts(key) {
+            Some((_, Value::Files(paths))) => Ok(files_of(paths)),
+            Some((_, Value::Path(path))) => Ok(Files::one(address::text_of(path).into_owned())),
+            _ => Files::named(self.text(key)?).map_err(|error| self.blame(key, error)),
+        }
     }
 }
 

@@ -170,6 +170,9 @@ struct Run {
 }
 
 impl SourceText {
+    /// No text.
+    pub const EMPTY: SourceText = SourceText { text: String::new(), runs: Vec::new(), source: None };
+
     /// A text that nobody wrote in a configuration.
     pub fn generated(text: &str) -> SourceText {
         SourceText { text: text.to_owned(), ..SourceText::default() }

@@ -5,7 +5,6 @@ use super::convert::WidenedInt;
 use super::options::{Quirks, TextOptions, TextStream, WindowSize};
 use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
-use crate::file::address;
 use crate::limits::LARGEST_SPARSE_DIM;
 use crate::log::Logger;
 use crate::option;
@@ -42,7 +41,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
         return Err(section.blame("input", error));
     }
     let streams = read_streams(&input)?;
-    let file = address::named_or_pattern(section.text("file")?);
+    let files = section.files("file")?;
     let skip_sequence_ids = section.get_or("skipSequenceIds", false)?;
     let max_errors = read_u32(section, "maxErrors", 0)?;
     let trace_level = read_trace_level(section)?;
@@ -55,7 +54,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
     let window = read_window(section, chunk_size)?;
     check_one_defines_size(&streams, &input)?;
     let options = TextOptions {
-        file,
+        files,
         shared_ids,
         streams,
         skip_sequence_ids,

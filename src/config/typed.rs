@@ -1,6 +1,6 @@
-//! Configurations written in Rust instead of CNTK's language: builders that make the sections that a text would have.
+//! Configurations written in Rust instead of CNTK's language.
 //!
-//! A builder only collects keys; [`crate::config`] reads them as it reads those of a text, with the same defaults,
+//! A builder only collects [`Values`]; [`crate::config`] reads them as it reads those of a text, with the same defaults,
 //! checks and messages.
 
 pub mod image;
@@ -13,28 +13,11 @@ pub use speech::{
 };
 
 use super::section::Section;
-use super::syntax;
+use super::values::{Value, Values};
 use crate::error::ExceptionClass::InvalidArgument;
-use crate::file::address;
 use crate::stream::ElementType;
 use crate::{Error, Result};
-use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
-
-/// Keys with their values as a text has them, each key once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Keys(Vec<(&'static str, String)>);
-
-impl Keys {
-    fn set(&mut self, key: &'static str, value: impl fmt::Display) {
-        self.0.retain(|(other, _)| *other != key);
-        self.0.push((key, value.to_string()));
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
-        self.0.iter().try_for_each(|(key, value)| writeln!(f, "{indent}{key} = {value}"))
-    }
-}
 
 /// What a reader does with the sequences of its deserializers: order, modes, tolerance. The keys of the reader's
 /// section in a configuration, with the same defaults.
@@ -43,14 +26,14 @@ impl Keys {
 /// use cntk_reader::{Config, ReaderOptions};
 ///
 /// let options = ReaderOptions::new().randomization_window_in_chunks(8).randomization_seed(7).frame_mode(true);
-/// // Its text is what a configuration would say.
-/// assert!(options.to_string().contains("randomizationWindow = 8"));
-/// # Config::from_text(&options.to_string())?;
+/// // What a configuration would say:
+/// assert!(options.to_configuration()?.contains("randomizationWindow = 8"));
+/// # Config::from_text(&options.to_configuration()?)?;
 /// # Ok::<(), cntk_reader::Error>(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReaderOptions {
-    keys: Keys,
+    values: Values,
 }
 
 /// One method for each key of one value.
@@ -60,7 +43,7 @@ macro_rules! keys {
             $(#[$doc])*
             #[must_use]
             pub fn $method(mut self, $value: $type) -> Self {
-                self.keys.set($key, $value);
+                self.values.set($key, $value);
                 self
             }
         )*
@@ -122,16 +105,16 @@ impl ReaderOptions {
     /// 32 MiB). The chunks of a window are in memory at the same time.
     #[must_use]
     pub fn randomization_window_in_chunks(mut self, chunks: u64) -> ReaderOptions {
-        self.keys.set("randomizationWindow", chunks);
-        self.keys.set("sampleBasedRandomizationWindow", false);
+        self.values.set("randomizationWindow", chunks);
+        self.values.set("sampleBasedRandomizationWindow", false);
         self
     }
 
     /// Randomizes within windows of this many samples (`randomizationWindow`, `sampleBasedRandomizationWindow`).
     #[must_use]
     pub fn randomization_window_in_samples(mut self, samples: u64) -> ReaderOptions {
-        self.keys.set("randomizationWindow", samples);
-        self.keys.set("sampleBasedRandomizationWindow", true);
+        self.values.set("randomizationWindow", samples);
+        self.values.set("sampleBasedRandomizationWindow", true);
         self
     }
 
@@ -139,8 +122,8 @@ impl ReaderOptions {
     /// `truncationLength`).
     #[must_use]
     pub fn truncation_length(mut self, steps: u64) -> ReaderOptions {
-        self.keys.set("truncated", true);
-        self.keys.set("truncationLength", steps);
+        self.values.set("truncated", true);
+        self.values.set("truncationLength", steps);
         self
     }
 
@@ -149,16 +132,16 @@ impl ReaderOptions {
     /// may lead anywhere).
     #[must_use]
     pub fn confine_paths<P: AsRef<Path>>(mut self, allowed: &[P]) -> ReaderOptions {
-        self.keys.set("confinePaths", true);
-        let folders: Vec<_> = allowed.iter().map(|path| quoted_path(path.as_ref())).collect();
-        self.keys.set("allowedFolders", format!("({})", folders.join(":")));
+        self.values.set("confinePaths", true);
+        let folders = allowed.iter().map(|path| path.as_ref().into()).collect();
+        self.values.set("allowedFolders", Value::List(folders));
         self
     }
 
     /// Delivers whole sequences in the data's own order.
     pub(crate) fn whole_sequences(mut self) -> ReaderOptions {
         for key in ["randomize", "frameMode", "truncated"] {
-            self.keys.set(key, false);
+            self.values.set(key, false);
         }
         self
     }
@@ -170,42 +153,18 @@ impl ReaderOptions {
             ElementType::Float => "float",
             ElementType::Double => "double",
         };
-        self.keys.set("precision", word);
+        self.values.set("precision", word);
         self
+    }
+
+    /// The lines that a configuration would have.
+    pub fn to_configuration(&self) -> Result<String> {
+        self.values.to_configuration()
     }
 
     /// The section with these keys in the place of its own.
     pub(super) fn over(&self, section: &Section) -> Section {
-        let values: Vec<_> = self.keys.0.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        if values.is_empty() { section.clone() } else { section.with(&values) }
-    }
-}
-
-/// The lines that a configuration would have.
-impl fmt::Display for ReaderOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.keys.write(f, "")
-    }
-}
-
-/// The file of a deserializer, or several.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Files(Vec<PathBuf>);
-
-impl Files {
-    fn new(file: &Path) -> Files {
-        Files(vec![file.to_owned()])
-    }
-}
-
-/// The key that a configuration would have.
-impl fmt::Display for Files {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let paths: Vec<_> = self.0.iter().map(|path| quoted_pattern(path)).collect();
-        match &*paths {
-            [path] => write!(f, "file = {path}"),
-            paths => write!(f, "file = ({})", paths.join(":")),
-        }
+        if self.values.is_empty() { section.clone() } else { section.with_values(&self.values) }
     }
 }
 
@@ -218,27 +177,18 @@ impl fmt::Display for Files {
 ///     .dense("features", 784)
 ///     .sparse("labels", 10).alias("l") // called `l` in the file
 ///     .chunk_size(8 << 20);
-/// # assert!(digits.to_string().contains("alias = \"l\""));
+/// # assert!(digits.to_configuration()?.contains("alias = \"l\""));
+/// # Ok::<(), cntk_reader::Error>(())
 /// ```
 ///
 /// Streams are numbered in the alphabetical order of their names, whatever the order here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CtfDeserializer {
-    files: Files,
-    keys: Keys,
-    streams: Vec<Stream>,
+    files: Vec<PathBuf>,
+    values: Values,
+    streams: Vec<(String, Values)>,
     /// A method that describes the stream added last, called before there was one.
     early: Option<&'static str>,
-}
-
-/// A section of `input`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stream {
-    name: String,
-    dim: usize,
-    format: &'static str,
-    alias: Option<String>,
-    defines_size: bool,
 }
 
 impl CtfDeserializer {
@@ -246,14 +196,14 @@ impl CtfDeserializer {
     /// no pattern.
     #[must_use]
     pub fn new(file: impl AsRef<Path>) -> CtfDeserializer {
-        let files = Files::new(file.as_ref());
-        CtfDeserializer { files, keys: Keys::default(), streams: Vec::new(), early: None }
+        let values = of_module("CNTKTextFormatDeserializer", "CNTKTextFormatReader");
+        CtfDeserializer { files: vec![file.as_ref().to_owned()], values, streams: Vec::new(), early: None }
     }
 
     /// Adds a file, or those that match a pattern: their data follow those of the ones before.
     #[must_use]
     pub fn add_file(mut self, file: impl AsRef<Path>) -> CtfDeserializer {
-        self.files.0.push(file.as_ref().to_owned());
+        self.files.push(file.as_ref().to_owned());
         self
     }
 
@@ -270,7 +220,10 @@ impl CtfDeserializer {
     }
 
     fn stream(mut self, name: &str, dim: usize, format: &'static str) -> CtfDeserializer {
-        self.streams.push(Stream { name: name.to_owned(), dim, format, alias: None, defines_size: false });
+        let mut stream = Values::default();
+        stream.set("dim", dim);
+        stream.set("format", format);
+        self.streams.push((name.to_owned(), stream));
         self
     }
 
@@ -278,7 +231,7 @@ impl CtfDeserializer {
     #[must_use]
     pub fn alias(mut self, alias: &str) -> CtfDeserializer {
         if let Some(stream) = self.last("alias") {
-            stream.alias = Some(alias.to_owned());
+            stream.set("alias", Value::Text(alias.to_owned()));
         }
         self
     }
@@ -288,16 +241,16 @@ impl CtfDeserializer {
     #[must_use]
     pub fn defines_minibatch_size(mut self) -> CtfDeserializer {
         if let Some(stream) = self.last("defines_minibatch_size") {
-            stream.defines_size = true;
+            stream.set("definesMBSize", true);
         }
         self
     }
 
-    fn last(&mut self, method: &'static str) -> Option<&mut Stream> {
+    fn last(&mut self, method: &'static str) -> Option<&mut Values> {
         if self.streams.is_empty() {
             self.early.get_or_insert(method);
         }
-        self.streams.last_mut()
+        self.streams.last_mut().map(|(_, stream)| stream)
     }
 
     keys! {
@@ -320,37 +273,22 @@ impl CtfDeserializer {
         shared_ids(shared: bool) = "sharedIds";
     }
 
-    pub(crate) fn section(&self) -> Result<Section> {
+    /// The section that a configuration would have in `deserializers`.
+    pub fn to_configuration(&self) -> Result<String> {
+        self.values()?.to_section()
+    }
+
+    pub(crate) fn values(&self) -> Result<Values> {
         if let Some(method) = self.early {
             return Err(Error::argument(format!(
                 "CtfDeserializer::{method} was called before a stream was added. It describes the stream added last: \
                  call it after dense or sparse."
             )));
         }
-        check_distinct(self.streams.iter().map(|stream| stream.name.as_str()))?;
-        for stream in &self.streams {
-            check_name(&stream.name)?;
-            stream.alias.iter().try_for_each(|alias| check_quoted("alias", alias))?;
-        }
-        Section::parse_generated("CtfDeserializer", &self.to_string())
-    }
-}
-
-/// The section that a configuration would have in `deserializers`.
-impl fmt::Display for CtfDeserializer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "[\n  type = \"CNTKTextFormatDeserializer\"\n  module = \"CNTKTextFormatReader\"")?;
-        writeln!(f, "  {}", self.files)?;
-        self.keys.write(f, "  ")?;
-        writeln!(f, "  input = [")?;
-        for Stream { name, dim, format, alias, defines_size } in &self.streams {
-            write!(f, "    {name} = [ dim = {dim} ; format = \"{format}\"")?;
-            if let Some(alias) = alias {
-                write!(f, " ; alias = {}", quoted(alias))?;
-            }
-            writeln!(f, "{} ]", if *defines_size { " ; definesMBSize = true" } else { "" })?;
-        }
-        f.write_str("  ]\n]")
+        let mut values = self.values.clone();
+        values.set("file", Value::Files(self.files.clone()));
+        values.set("input", streams(self.streams.iter().map(|(name, stream)| (&**name, stream.clone())))?);
+        Ok(values)
     }
 }
 
@@ -360,12 +298,13 @@ impl fmt::Display for CtfDeserializer {
 /// use cntk_reader::CbfDeserializer;
 ///
 /// let digits = CbfDeserializer::new("train.cbf").rename("features", "x");
-/// # assert!(digits.to_string().contains("alias = \"x\""));
+/// # assert!(digits.to_configuration()?.contains("alias = \"x\""));
+/// # Ok::<(), cntk_reader::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CbfDeserializer {
-    files: Files,
-    keys: Keys,
+    files: Vec<PathBuf>,
+    values: Values,
     /// New names of streams, each with the name in the file.
     renamed: Vec<(String, String)>,
 }
@@ -375,13 +314,14 @@ impl CbfDeserializer {
     /// pattern.
     #[must_use]
     pub fn new(file: impl AsRef<Path>) -> CbfDeserializer {
-        CbfDeserializer { files: Files::new(file.as_ref()), keys: Keys::default(), renamed: Vec::new() }
+        let values = of_module("CNTKBinaryFormatDeserializer", "CNTKBinaryReader");
+        CbfDeserializer { files: vec![file.as_ref().to_owned()], values, renamed: Vec::new() }
     }
 
     /// Adds a file with the same streams, or those that match a pattern: their data follow those of the ones before.
     #[must_use]
     pub fn add_file(mut self, file: impl AsRef<Path>) -> CbfDeserializer {
-        self.files.0.push(file.as_ref().to_owned());
+        self.files.push(file.as_ref().to_owned());
         self
     }
 
@@ -400,87 +340,39 @@ impl CbfDeserializer {
         shared_ids(shared: bool) = "sharedIds";
     }
 
-    pub(crate) fn section(&self) -> Result<Section> {
-        check_distinct(self.renamed.iter().map(|(name, _)| name.as_str()))?;
-        for (name, in_file) in &self.renamed {
-            check_name(name)?;
-            check_quoted("name of a stream in the file", in_file)?;
-        }
-        Section::parse_generated("CbfDeserializer", &self.to_string())
+    /// The section that a configuration would have in `deserializers`.
+    pub fn to_configuration(&self) -> Result<String> {
+        self.values()?.to_section()
     }
-}
 
-/// The section that a configuration would have in `deserializers`.
-impl fmt::Display for CbfDeserializer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "[\n  type = \"CNTKBinaryFormatDeserializer\"\n  module = \"CNTKBinaryReader\"")?;
-        writeln!(f, "  {}", self.files)?;
-        self.keys.write(f, "  ")?;
+    pub(crate) fn values(&self) -> Result<Values> {
+        let mut values = self.values.clone();
+        values.set("file", Value::Files(self.files.clone()));
         if !self.renamed.is_empty() {
-            writeln!(f, "  input = [")?;
-            for (name, in_file) in &self.renamed {
-                writeln!(f, "    {name} = [ alias = {} ]", quoted(in_file))?;
-            }
-            writeln!(f, "  ]")?;
+            let renamed = self.renamed.iter().map(|(name, in_file)| {
+                let mut stream = Values::default();
+                stream.set("alias", Value::Text(in_file.clone()));
+                (&**name, stream)
+            });
+            values.set("input", streams(renamed)?);
         }
-        f.write_char(']')
+        Ok(values)
     }
 }
 
-fn quoted(text: &str) -> String {
-    format!("\"{text}\"")
+/// The values of a deserializer of one of CNTK's modules.
+fn of_module(name: &str, module: &str) -> Values {
+    let mut values = Values::of_type(name);
+    values.set("module", Value::Text(module.to_owned()));
+    values
 }
 
-/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do
-/// not protect it.
-fn quoted_path(path: &Path) -> String {
-    match path.to_str() {
-        // In an array a star would repeat the element, and brackets would make one of a single
-        // path.
-        Some(text) if is_plain_path(text) && !text.contains('*') && !text.starts_with(['(', '[', '{']) => {
-            quoted(text)
-        }
-        _ => quoted(&address::url_of(path, false)),
-    }
-}
-
-/// A path or a pattern, otherwise as [`quoted_path`].
-fn quoted_pattern(path: &Path) -> String {
-    match path.to_str() {
-        Some(text) if is_plain_path(text) => quoted(text),
-        _ => quoted(&address::url_of(path, true)),
-    }
-}
-
-fn is_plain_path(text: &str) -> bool {
-    is_plain(text) && !address::is_like_url(text)
-}
-
-/// Whether a text in quotes comes out as it is.
-fn is_plain(text: &str) -> bool {
-    let comment = text.starts_with('#') || text.contains(" #") || text.contains("\t#");
-    let variable = text.matches('$').count() > 1;
-    let trimmed = text.trim_matches([' ', '\t']).len() == text.len();
-    let control = text.contains(|c: char| c == '"' || c.is_control());
-    trimmed && !comment && !variable && text != "default" && !control && syntax::strange_value(text).is_none()
-}
-
-/// Refuses texts that quotes do not protect.
-fn check_quoted(what: &str, text: &str) -> Result<()> {
-    if is_plain(text) { Ok(()) } else { Err(unwritable(what, text)) }
-}
-
-/// Refuses names of streams that cannot be a key.
-fn check_name(name: &str) -> Result<()> {
-    let is_key = is_plain(name) && !name.contains(['=', '[', ']', '{', '}', '(', ')', ',', ';']);
-    if is_key && !name.is_empty() { Ok(()) } else { Err(unwritable("stream name", name)) }
-}
-
-/// Refuses two streams of one name: one of them would be lost. Upper and lower case are the same,
-/// as in all keys of configurations.
-fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<()> {
+/// Streams by name. Refuses two of one name: one of them would be lost.
+fn streams<'n>(all: impl Iterator<Item = (&'n str, Values)>) -> Result<Values> {
+    let mut streams = Values::default();
     let mut seen: Vec<&str> = Vec::new();
-    for name in names {
+    for (name, values) in all {
+        check_name(name)?;
         if let Some(earlier) = seen.iter().find(|earlier| earlier.eq_ignore_ascii_case(name)) {
             let message = format!("Two streams have the names '{earlier}' and '{name}'.");
             let detail =
@@ -488,14 +380,16 @@ fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<()> {
             return Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(name));
         }
         seen.push(name);
+        streams.set(name, values);
     }
-    Ok(())
+    Ok(streams)
 }
 
-fn unwritable(what: &str, text: &str) -> Error {
-    let message = format!(
-        "The {what} '{text}' cannot be part of a configuration. It must not be empty, begin or end with a blank, or \
-         contain line breaks, quotes, brackets, '=', ',', ';', a '#' after a blank or two '$'."
-    );
-    Error::config(InvalidArgument, message)
+/// Refuses names that no interface could deliver: names have an end in C.
+fn check_name(name: &str) -> Result<()> {
+    if !name.is_empty() && !name.contains('\0') {
+        return Ok(());
+    }
+    let message = format!("The name of a stream is {name:?}.");
+    Err(Error::config(InvalidArgument, message).with_detail("A name is not empty and has no NUL character."))
 }

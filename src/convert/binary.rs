@@ -5,6 +5,7 @@ use super::text::write_sequence;
 use super::{Listener, Progress, check_different, report};
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::binary::BinaryOptions;
+use crate::deserialize::files::Files;
 use crate::deserialize::{Chunk, ChunkSource, ChunkTable};
 use crate::file::DataFile;
 use crate::log::Logger;
@@ -21,7 +22,7 @@ const BATCH: usize = 256;
 pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) -> Result<Progress> {
     let pool = Pool::shared()?;
     let options = BinaryOptions {
-        file: input.to_owned(),
+        files: Files::one(input.to_owned()),
         shared_ids: false,
         renamed: Vec::new(),
         ignores_unmatched: false,

@@ -1,8 +1,9 @@
-//! The files that a deserializer's `file` names: a path, a pattern, or a list of both.
+//! The files that a deserializer reads: paths, patterns of paths, or several of both.
 //!
 //! A path that exists is that file, whatever characters it has: CNTK 2.7 knows nothing else, so a
-//! configuration that it reads means what it meant. Otherwise a text in parentheses is a list, a
-//! text with `*`, `?` or `[` is a pattern, and `file:` begins the URL of either.
+//! configuration that it reads means what it meant. Otherwise a text with `*`, `?` or `[` is a
+//! pattern, `file:` begins the URL of a path or a pattern, and a text of a configuration in
+//! parentheses is a list.
 
 mod pattern;
 
@@ -19,20 +20,74 @@ use std::path::Path;
 /// few descriptors, often 1024.
 pub const KEPT_OPEN: usize = 256;
 
-/// The paths that a text names, in their order: those of a list in the order of the list, those of a pattern sorted by bytes.
-pub fn named(text: &str) -> Result<Vec<String>> {
-    let list = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-    let Some(list) = list.filter(|_| !exists(text)) else { return matching(text) };
-    let mut paths = Vec::new();
-    for element in elements(list) {
-        paths.append(&mut matching(element)?);
+/// A file to read, or several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileSpec {
+    /// The path of a file.
+    Exact(String),
+    /// The path of a file; or, if there is no such file, a pattern.
+    Pattern(String),
+}
+
+/// The files that a deserializer reads one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    specs: Vec<FileSpec>,
+    name: String,
+}
+
+impl Files {
+    /// One file.
+    pub fn one(path: String) -> Files {
+        Files { name: path.clone(), specs: vec![FileSpec::Exact(path)] }
     }
-    if paths.is_empty() {
-        let error =
-            Error::config(ExceptionClass::InvalidArgument, format!("The list '{text}' names no file."));
-        return Err(error.with_detail("Write at least one path, (a.ctf:b.ctf)."));
+
+    /// These files.
+    pub fn of(specs: Vec<FileSpec>) -> Files {
+        let name = match &*specs {
+            [FileSpec::Exact(path)] => path.clone(),
+            [FileSpec::Pattern(text)] => address::named_or_pattern(text.clone()),
+            specs => {
+                let quoted = |spec: &FileSpec| match spec {
+                    FileSpec::Exact(text) | FileSpec::Pattern(text) => format!("\"{text}\""),
+                };
+                format!("({})", specs.iter().map(quoted).collect::<Vec<_>>().join(":"))
+            }
+        };
+        Files { specs, name }
     }
-    Ok(paths)
+
+    /// Those that a text in a configuration names.
+    pub fn named(text: String) -> Result<Files> {
+        let list = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+        let Some(list) = list.filter(|_| !exists(&text)) else {
+            return Ok(Files::of(vec![FileSpec::Pattern(text)]));
+        };
+        let specs: Vec<_> = elements(list).map(|element| FileSpec::Pattern(element.to_owned())).collect();
+        if specs.is_empty() {
+            let error =
+                Error::config(ExceptionClass::InvalidArgument, format!("The list '{text}' names no file."));
+            return Err(error.with_detail("Write at least one path, (a.ctf:b.ctf)."));
+        }
+        Ok(Files { specs, name: text })
+    }
+
+    /// What messages call them: the path of a single file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Their paths: in the order of the list, those of a pattern sorted by bytes.
+    pub fn paths(&self) -> Result<Vec<String>> {
+        let mut paths = Vec::new();
+        for spec in &self.specs {
+            match spec {
+                FileSpec::Exact(path) => paths.push(path.clone()),
+                FileSpec::Pattern(text) => paths.append(&mut matching(text)?),
+            }
+        }
+        Ok(paths)
+    }
 }
 
 /// The elements of a list, which are separated by `:`, `,` or line breaks. Quotes keep these characters in an element.
@@ -165,6 +220,10 @@ mod tests {
     }
 
     /// The names relative to the folder that a text, with `~` for the folder, stands for.
+    fn named(text: &str) -> Result<Vec<String>> {
+        Files::named(text.to_owned())?.paths()
+    }
+
     fn names(folder: &tempfile::TempDir, text: &str) -> Vec<String> {
         let root = folder.path().display().to_string();
         let found = named(&text.replace('~', &root)).expect("files");

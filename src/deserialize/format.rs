@@ -84,6 +84,11 @@ pub trait Format: Value + Send + Sync {
         None
     }
 
+    /// Paths of the files whose bytes are the data. Most formats have files that list others, and give none.
+    fn data_files(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Confines the paths that its files name.
     fn confine(&mut self, confinement: &Confinement);
 
@@ -114,8 +119,6 @@ pub struct Facts {
     pub reproducible: Option<bool>,
     /// Its sparse samples have indices that a program wrote, which may count from 1 by mistake.
     pub has_written_indices: bool,
-    /// The bytes of its files are the data, not lists of other files.
-    pub files_hold_data: bool,
     /// Each frame is a sequence.
     pub frame_mode: bool,
     /// Its sequences have no keys, and report the key 0.

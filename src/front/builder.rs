@@ -2,13 +2,14 @@
 
 use super::Reader;
 use crate::config::options::ReaderSettings;
+use crate::config::values::Values;
 use crate::config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
     Others, ReaderOptions, Section, UserType,
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
-use crate::deserialize::files;
+use crate::deserialize::files::Files;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
@@ -52,17 +53,17 @@ pub struct Builder {
 }
 
 enum Added {
-    /// One of the library's own: its section, and that as text.
-    Own(Result<Section>, String),
+    /// One of the library's own: its type, which is its name in messages.
+    Own(&'static str, Result<Values>),
     User(String, Arc<dyn UserDeserializer>),
 }
 
 impl Added {
     fn section(&self) -> Result<Section> {
-        match self {
-            Added::Own(section, _) => section.clone(),
-            Added::User(name, _) => Ok(Section::of_user(name)),
-        }
+        Ok(match self {
+            Added::Own(name, values) => Section::of_values(name, &values.clone()?),
+            Added::User(name, _) => Section::of_user(name),
+        })
     }
 
     /// The name of a user's deserializer.
@@ -106,51 +107,51 @@ impl Builder {
 
     /// Adds a file in CNTK's text format.
     pub fn ctf(self, ctf: CtfDeserializer) -> Builder {
-        self.own(ctf.section(), &ctf)
+        self.own("CtfDeserializer", ctf.values())
     }
 
     /// Adds a file in CNTK's binary format.
     pub fn cbf(self, cbf: CbfDeserializer) -> Builder {
-        self.own(cbf.section(), &cbf)
+        self.own("CbfDeserializer", cbf.values())
     }
 
     /// Adds features in HTK archives.
     pub fn htk_features(self, features: HtkFeatureDeserializer) -> Builder {
-        self.own(features.section(), &features)
+        self.own("HtkFeatureDeserializer", features.values())
     }
 
     /// Adds labels of the HTK master label format.
     pub fn htk_mlf(self, labels: HtkMlfDeserializer) -> Builder {
-        self.own(labels.section(), &labels)
+        self.own("HtkMlfDeserializer", labels.values())
     }
 
     /// Adds labels in CNTK's binary format.
     pub fn htk_mlf_binary(self, labels: HtkMlfBinaryDeserializer) -> Builder {
-        self.own(labels.section(), &labels)
+        self.own("HtkMlfBinaryDeserializer", labels.values())
     }
 
     /// Adds lattices.
     pub fn lattices(self, lattices: LatticeDeserializer) -> Builder {
-        self.own(lattices.section(), &lattices)
+        self.own("LatticeDeserializer", lattices.values())
     }
 
     /// Adds Kaldi archives.
     pub fn kaldi(self, archives: KaldiDeserializer) -> Builder {
-        self.own(archives.section(), &archives)
+        self.own("KaldiDeserializer", archives.values())
     }
 
     /// Adds images in files.
     pub fn images(self, images: ImageDeserializer) -> Builder {
-        self.own(images.section(), &images)
+        self.own("ImageDeserializer", images.values())
     }
 
     /// Adds images in lines of Base64.
     pub fn base64_images(self, images: Base64ImageDeserializer) -> Builder {
-        self.own(images.section(), &images)
+        self.own("Base64ImageDeserializer", images.values())
     }
 
-    fn own(mut self, section: Result<Section>, text: &dyn fmt::Display) -> Builder {
-        self.added.push(Added::Own(section, text.to_string()));
+    fn own(mut self, name: &'static str, values: Result<Values>) -> Builder {
+        self.added.push(Added::Own(name, values));
         self
     }
 
@@ -219,8 +220,9 @@ impl Builder {
             let mut caches = Vec::new();
             for one in &settings.deserializers {
                 let Some(text) = one.of::<TextOptions>() else { continue };
-                for file in files::named(&text.file)? {
-                    caches.push(IndexCache::of(&TextOptions { file, ..text.clone() }, &corpus));
+                for file in text.files.paths()? {
+                    let options = TextOptions { files: Files::one(file), ..text.clone() };
+                    caches.push(IndexCache::of(&options, &corpus));
                 }
             }
             Ok(caches)
@@ -288,14 +290,11 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self
-            .added
-            .iter()
-            .map(|added| match added {
-                Added::Own(_, text) => text.clone(),
-                Added::User(name, _) => name.clone(),
-            })
-            .collect();
+        let added = |added: &Added| match added {
+            Added::Own(_, values) => format!("{values:?}"),
+            Added::User(name, _) => name.clone(),
+        };
+        let names: Vec<_> = self.added.iter().map(added).collect();
         f.debug_struct("Builder")
             .field("config", &self.config)
             .field("options", &self.options)

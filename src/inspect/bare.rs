@@ -4,6 +4,7 @@ use super::check::CheckSummary;
 use super::inspector::Inspector;
 use super::sequences::SequenceReader;
 use super::{TextOutline, generated};
+use crate::config::values::Values;
 use crate::config::{
     self, Base64ImageDeserializer, CbfDeserializer, Config, HtkFeatureDeserializer, HtkMlfDeserializer,
     ImageDeserializer, KaldiDeserializer, ReaderOptions, Section,
@@ -105,12 +106,14 @@ impl BareFiles {
         &self,
         open: impl FnOnce(&config::options::ReaderSettings, &build::Others<'_>) -> Result<R>,
     ) -> Result<R> {
-        let mut added = self.0.iter().map(|file| file.section(true)).collect::<Result<Vec<_>>>()?;
+        let section = |values: Values| Section::of_values("file", &values);
+        let mut added =
+            self.0.iter().map(|file| file.values(true).map(section)).collect::<Result<Vec<_>>>()?;
         let begins_with_labels =
             self.0.first().is_some_and(|file| matches!(file.source, Source::Labels { .. }));
         if begins_with_labels {
             // A configuration has labels after features only: this stands for them, and is taken out again.
-            added.insert(0, HtkFeatureDeserializer::new("placeholder", "placeholder", 1).section()?);
+            added.insert(0, section(HtkFeatureDeserializer::new("placeholder", "placeholder", 1).values()?));
         }
         let others = config::Others { added: &added, ..config::Others::default() };
         let options = self.options().trace_level(0);
@@ -184,8 +187,9 @@ impl BareFiles {
             text +=
                 "# Images of different sizes need a transform: \"Scale\", with width, height and channels.\n";
         }
-        let deserializers: Vec<_> = self.0.iter().map(|file| file.text(false)).collect();
-        let (options, deserializers) = (self.options(), deserializers.join(" : "));
+        let text_of = |file: &BareFile| file.values(false)?.to_section();
+        let deserializers = self.0.iter().map(text_of).collect::<Result<Vec<_>>>()?;
+        let (options, deserializers) = (self.options().to_configuration()?, deserializers.join(" : "));
         Ok(format!("{text}randomize = true\n{options}deserializers = ( {deserializers} )"))
     }
 }
@@ -283,20 +287,8 @@ impl BareFile {
         }
     }
 
-    /// The deserializer as a configuration has it. `is_looked_at`: of the file as it is, by what stands for its companion.
-    fn text(&self, is_looked_at: bool) -> String {
-        self.with(is_looked_at, |text, _| text.to_string())
-    }
-
-    fn section(&self, is_looked_at: bool) -> Result<Section> {
-        self.with(is_looked_at, |_, section| section)
-    }
-
-    fn with<R>(
-        &self,
-        is_looked_at: bool,
-        take: impl FnOnce(&dyn std::fmt::Display, Result<Section>) -> R,
-    ) -> R {
+    /// What reads the file. `is_looked_at`: the file as it is, by what stands for its companion.
+    fn values(&self, is_looked_at: bool) -> Result<Values> {
         let beside = |generated: &String| match &self.companion {
             Some((path, _)) if !is_looked_at => path.clone(),
             _ => generated.clone(),
@@ -304,16 +296,16 @@ impl BareFile {
         match &self.source {
             Source::Text(outline) => {
                 let ctf = if is_looked_at { outline.with_any_dim() } else { outline.deserializer() };
-                take(&ctf, ctf.section())
+                ctf.values()
             }
             Source::Binary => {
                 let cbf = CbfDeserializer::new(Path::new(&address::exact(&self.path)));
-                take(&cbf, cbf.section())
+                cbf.values()
             }
             Source::HtkFeatures { script, stream, dim } => {
                 let features =
                     HtkFeatureDeserializer::new(stream, Path::new(&address::exact(&beside(script))), *dim);
-                take(&features, features.section())
+                features.values()
             }
             Source::Kaldi { is_script, stream, dim, is_sparse } => {
                 let path = address::exact(&self.path);
@@ -323,7 +315,7 @@ impl BareFile {
                     false => KaldiDeserializer::archive(stream, path, *dim),
                 };
                 let kaldi = if *is_sparse { kaldi.sparse() } else { kaldi };
-                take(&kaldi, kaldi.section())
+                kaldi.values()
             }
             Source::Labels { states, stream, classes } => {
                 let labels =
@@ -332,7 +324,7 @@ impl BareFile {
                     Some(states) => labels.state_list(Path::new(&address::exact(&beside(states)))),
                     None => labels,
                 };
-                take(&labels, labels.section())
+                labels.values()
             }
             Source::Images { map, streams: [features, labels], classes, .. } => {
                 let images = ImageDeserializer::new(
@@ -341,12 +333,12 @@ impl BareFile {
                     labels,
                     *classes,
                 );
-                take(&images, images.section())
+                images.values()
             }
             Source::Base64Images { streams: [features, labels], classes, .. } => {
                 let path = address::exact(&self.path);
                 let images = Base64ImageDeserializer::new(Path::new(&path), features, labels, *classes);
-                take(&images, images.section())
+                images.values()
             }
         }
     }

@@ -7,7 +7,6 @@ use crate::cancel::carried;
 use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::check::StreamStatistics;
-use crate::deserialize::files;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::IndexOptions;
 use crate::deserialize::text::index::brief::{self, IndexBrief};
@@ -85,7 +84,7 @@ impl Brief {
 
 impl BriefMember {
     fn open(text: &TextOptions, type_name: &str, corpus: &Corpus) -> Result<Option<BriefMember>> {
-        let paths = files::named(&text.file)?;
+        let paths = text.files.paths()?;
         let options = IndexOptions::of(text);
         let brief = |path: &String| brief::brief(&DataFile::open(path)?, &options, corpus);
         let briefs: Result<Option<Vec<IndexBrief>>> = Pool::shared()?
@@ -97,7 +96,7 @@ impl BriefMember {
         let mut lengths = Lengths::default();
         briefs.iter().for_each(|one| lengths.add_some(&one.lengths, one.sequences));
         Ok(Some(BriefMember {
-            name: text.file.clone(),
+            name: text.files.name().to_owned(),
             type_name: type_name.to_owned(),
             bytes: briefs.iter().map(|one| one.bytes).sum(),
             cache,

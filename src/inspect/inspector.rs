@@ -4,7 +4,6 @@ use super::Lengths;
 use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::check::{StreamStatistics, memory_of};
-use crate::deserialize::files;
 use crate::deserialize::format::Format;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::{CacheState, IndexOptions, brief};
@@ -152,7 +151,9 @@ pub(super) fn memory_of_all(streams: &[StreamInfo], seen: &[StreamStatistics], s
 /// The cache of a text file's index. Of several files the first one that does not fit, or else the first one.
 fn cache_of(text: &TextOptions, corpus: &Corpus) -> Option<(String, CacheState)> {
     let options = IndexOptions::of(text);
-    let mut caches = files::named(&text.file)
+    let mut caches = text
+        .files
+        .paths()
         .ok()?
         .into_iter()
         .map(|path| brief::state(&DataFile::open(&path).ok()?, &options, corpus))

@@ -3,7 +3,6 @@
 
 use super::inspector::InspectedMember;
 use crate::deserialize::check::{CountedNote, Finding, NoteKind, Severity, StreamStatistics};
-use crate::deserialize::files;
 use crate::deserialize::format::Format;
 use crate::deserialize::text::TextOptions;
 use crate::file::DataFile;
@@ -52,7 +51,7 @@ pub(super) fn of_member(
 /// The note that a file that is read as text has another format.
 pub(super) fn of_format(options: Option<&dyn Format>) -> Option<Finding> {
     let text = options?.of::<TextOptions>()?;
-    let path = files::named(&text.file).ok()?.into_iter().next()?;
+    let path = text.files.paths().ok()?.into_iter().next()?;
     let explained = FileFormat::explain(&DataFile::open(&path).ok()?, FileFormat::is_ctf);
     (!explained.is_empty()).then(|| Finding::new(Severity::Note, explained).in_file(&path))
 }
@@ -134,7 +133,7 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
 fn of_ids(text: &TextOptions, member: &InspectedMember, is_joined: bool) -> Option<Finding> {
     let lengths = member.lengths();
     let (sequences, samples) = (lengths.sequences(), lengths.samples());
-    let path = files::named(&text.file).ok().filter(|paths| paths.len() == 1)?.swap_remove(0);
+    let path = text.files.paths().ok().filter(|paths| paths.len() == 1)?.swap_remove(0);
     let has_ids = !text.skip_sequence_ids && FileFormat::of_file(&path).ok()? == FileFormat::CtfIds;
     if !has_ids || samples <= sequences {
         return None;

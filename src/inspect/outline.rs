@@ -2,7 +2,7 @@
 
 use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
-use crate::config::{self, Config, CtfDeserializer, ReaderOptions};
+use crate::config::{self, Config, CtfDeserializer, ReaderOptions, Section};
 use crate::deserialize::check::{Finding, Severity, StreamStatistics};
 use crate::deserialize::text::MOST_ERRORS;
 use crate::file::{DataFile, address};
@@ -298,7 +298,7 @@ impl TextOutline {
     }
 
     fn open(&self, ctf: &CtfDeserializer) -> Result<Inspector> {
-        let added = [ctf.section()?];
+        let added = [Section::of_values("CtfDeserializer", &ctf.values()?)];
         let others = config::Others { added: &added, ..config::Others::default() };
         let settings = Config::default().with_options(&self.options(), others)?.settings(others)?;
         Inspector::open(&settings, &build::Others::default())

@@ -42,7 +42,7 @@ fn minibatches_have_the_sequences_that_a_reader_delivers() {
                     listed.push(keys);
                 }
             }
-            assert_eq!(listed, delivered, "{options} {rank} of {workers}");
+            assert_eq!(listed, delivered, "{options:?} {rank} of {workers}");
         }
     }
 }

@@ -51,7 +51,7 @@ fn every_path_can_be_read_by_a_builder_and_by_its_text() {
         let path = path(&folder, name);
         let shown = path.display();
         let ctf = deserializer(&path);
-        let text = format!("deserializers = ( {ctf} )");
+        let text = format!("deserializers = ( {} )", ctf.to_configuration().expect("a path can be written"));
         assert_eq!(read(Reader::builder().ctf(ctf).open().unwrap_or_else(|e| panic!("{shown}: {e}"))), TRAIN);
         let config = Config::from_text(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(read(open(config).unwrap_or_else(|error| panic!("{text}: {error}"))), TRAIN);

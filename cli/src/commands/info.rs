@@ -188,8 +188,10 @@ fn write(mut output: Output, report: &Report) -> Outcome {
 fn configuration(input: &Input, found: &Found) -> Result<String, Failure> {
     let (options, deserializer) = match (input.format, found) {
         (_, Found::Files(files)) => return Ok(files.configuration()?),
-        (_, Found::Text(outline)) => (outline.options().to_string(), outline.deserializer().to_string()),
-        (FileFormat::Cbf, _) => (String::new(), CbfDeserializer::new(&input.path).to_string()),
+        (_, Found::Text(outline)) => {
+            (outline.options().to_configuration()?, outline.deserializer().to_configuration()?)
+        }
+        (FileFormat::Cbf, _) => (String::new(), CbfDeserializer::new(&input.path).to_configuration()?),
         _ => {
             let message =
                 "--config makes a configuration for a data file, and the file is a configuration already.";

@@ -24,7 +24,7 @@ fn renaming_is_all_that_a_section_can_ask_for() {
     assert_eq!(
         binary,
         BinaryOptions {
-            file: "f".into(),
+            files: crate::deserialize::files::Files::named("f".into()).unwrap(),
             shared_ids: false,
             renamed: renamed.map(|(new, alias)| (new.into(), alias.into())).to_vec(),
             ignores_unmatched: false,

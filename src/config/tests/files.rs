@@ -80,7 +80,7 @@ fn options_from_a_file() {
     fs::write(&path, text).unwrap();
     let options = from_file(&path).unwrap();
     let Some(options) = options.deserializers[0].of::<TextOptions>() else { panic!("no text") };
-    assert_eq!(options.file, "f");
+    assert_eq!(options.files.name(), "f");
 
     fs::write(&path, text.replace("dim", "din")).unwrap();
     let error = from_file(&path).unwrap_err();

@@ -469,7 +469,7 @@ fn builders() {
         let others = Others { added: &[section], transforms: &["Mine"], ..Others::default() };
         Config::from_text("traceLevel=0").unwrap().settings(others).map(image)
     };
-    let mut built = settings(images.section().unwrap()).unwrap();
+    let mut built = settings(Section::of_values("images", &images.values().unwrap())).unwrap();
     assert_eq!((built.features.as_str(), built.labels.as_str(), built.label_dim), ("pixels", "classes", 7));
     assert_eq!(built.file, "a # \"b\".map");
     assert!(built.grayscale && built.multi_view && built.reproducible && built.max_pixels == 99);
@@ -483,17 +483,17 @@ fn builders() {
         [type=Intensity;intensityStdDev=0.5;intensityFile=i.xml;seed=5]:[type=Transpose]:[type=Cast]";
     assert_eq!(built.transforms, transforms(text).unwrap());
     let images = crate::Base64ImageDeserializer::new("b", "x", "y", 2).cache_index(true);
-    let built = settings(images.section().unwrap()).unwrap();
+    let built = settings(Section::of_values("images", &images.values().unwrap())).unwrap();
     assert!(built.base64 && built.cache_index && built.transforms.is_empty());
     // What they show is what a text would say.
-    let text = format!("traceLevel=0\ndeserializers=({images})");
+    let text = format!("traceLevel=0\ndeserializers=({})", images.to_configuration().unwrap());
     assert_eq!(image(from_text(&text).unwrap()), built);
     let of = |features: &str, labels: &str| crate::ImageDeserializer::new("m", features, labels, 2);
-    for wrong in [of("x", "X"), of("x=", "y"), of("x", "")] {
-        assert!(wrong.section().is_err(), "{wrong}");
+    for wrong in [of("x", "X"), of("", "y"), of("x", "")] {
+        assert!(wrong.values().is_err(), "{wrong:?}");
     }
     let odd = of("x", "y").add_transform(Mean::new("a\"b #c"));
-    let built = settings(odd.section().unwrap()).unwrap();
+    let built = settings(Section::of_values("images", &odd.values().unwrap())).unwrap();
     assert_eq!(built.transforms, [TransformOptions::Mean(Some("a\"b #c".to_owned()))]);
 }
 

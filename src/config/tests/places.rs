@@ -93,7 +93,10 @@ fn of_included_files() {
 
 #[test]
 fn of_builders_are_their_keys() {
-    let error = CtfDeserializer::new("f").dense("x", 1).max_errors(u32::MAX).section().unwrap();
+    let error = Section::of_values(
+        "CtfDeserializer",
+        &CtfDeserializer::new("f").dense("x", 1).max_errors(u32::MAX).values().unwrap(),
+    );
     let error = error.required::<i32>("maxErrors").unwrap_err();
     assert_eq!((error.location().line, error.location().column), (None, None));
     assert!(error.detail().contains("'CtfDeserializer:maxErrors'"), "{error}");

@@ -39,7 +39,7 @@ fn defaults_of_a_composite_reader() {
     let expected = ReaderSettings {
         shape: Shape::Composite,
         deserializers: vec![Box::new(TextOptions {
-            file: "f".into(),
+            files: crate::deserialize::files::Files::named("f".into()).unwrap(),
             streams: vec![TextStream {
                 name: "x".into(),
                 alias: "x".into(),
@@ -151,7 +151,7 @@ randomize = 1
     )
     .unwrap();
     assert_eq!(options.order, Order::Block { window: WindowSize::Chunks(128), seed: 0 });
-    assert_eq!(text(&options).file, "/data/a b.ctf");
+    assert_eq!(text(&options).files.name(), "/data/a b.ctf");
     let (feat, lab) = (stream(&options, 0), stream(&options, 1));
     assert_eq!((feat.name.as_str(), feat.alias.as_str(), feat.storage), ("feat", "x", Storage::Dense));
     assert_eq!((lab.name.as_str(), lab.alias.as_str(), lab.storage), ("lab", "y", Storage::SparseCsc));
@@ -161,7 +161,8 @@ randomize = 1
 #[test]
 fn file_names_as_the_api_writes_them() {
     let open = |file: &str| {
-        composite_of("", &format!("\nfile = {file}\n{STREAMS}")).map(|options| text(&options).file.clone())
+        composite_of("", &format!("\nfile = {file}\n{STREAMS}"))
+            .map(|options| text(&options).files.name().to_owned())
     };
     for file in ["/d/p q", "/d/p#q", "/d/p$q", "/d/p=q", "/d/p:q", "/d/p*2", "/d/été"] {
         assert_eq!(open(file).unwrap(), file);
@@ -319,7 +320,7 @@ fn visibility_in_a_text_reader() {
     let order = legacy("randomizationWindow=3;randomizationSeed=4", "").unwrap().order;
     assert_eq!(order, Order::Block { window: WindowSize::Chunks(3), seed: 4 });
     assert_eq!(
-        legacy("dir=/d", "file=\"$dir$/f\"").map(|options| text(&options).file.clone()).unwrap(),
+        legacy("dir=/d", "file=\"$dir$/f\"").map(|options| text(&options).files.name().to_owned()).unwrap(),
         "/d/f"
     );
     assert_error(
@@ -396,7 +397,7 @@ fn a_printed_example() {
     .unwrap();
     let names: Vec<_> = text(&options).streams.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["pairweight", "qu1fea", "qu2fea"]);
-    assert_eq!(text(&options).file, "/data/train.txt");
+    assert_eq!(text(&options).files.name(), "/data/train.txt");
 }
 
 #[test]

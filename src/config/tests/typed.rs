@@ -1,6 +1,7 @@
 //! Builders make the sections that a text would have: the same settings, key by key.
 
-use crate::config::options::{HtkFeatureOptions, MlfOptions, ReaderSettings};
+use crate::config::options::{HtkFeatureOptions, MlfOptions, ReaderSettings, TextOptions};
+use crate::config::values::Values;
 use crate::config::{
     CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
     HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
@@ -13,6 +14,11 @@ use std::collections::BTreeMap;
 fn settings(options: &ReaderOptions, added: &[Section]) -> Result<ReaderSettings> {
     let others = Others { added, ..Others::default() };
     Config::default().with_options(options, others)?.settings(others)
+}
+
+/// A section of these values.
+fn section(values: Result<Values>) -> Section {
+    Section::of_values("typed", &values.unwrap())
 }
 
 fn ctf() -> CtfDeserializer {
@@ -59,10 +65,9 @@ fn a_text_deserializer_of_either_kind_is_the_same() {
         keepDataInMemory = true ; strictSequences = false ; sharedIds = true
         input = [ labels = [ alias = \"l\" ; dim = 10 ; format = \"sparse\" ; definesMBSize = true ]
                   features = [ alias = \"f\" ; dim = 784 ; format = \"dense\" ] ] ]";
-    assert_eq!(entries(&typed.section().unwrap()), entries_of(text));
-    assert_eq!(entries_of(&typed.to_string()), entries_of(text));
+    assert_eq!(entries_of(&typed.to_configuration().unwrap()), entries_of(text));
     let from_text = from_text(&format!("deserializers = ( {text} )")).unwrap();
-    assert_eq!(settings(&ReaderOptions::new(), &[typed.section().unwrap()]).unwrap(), from_text);
+    assert_eq!(settings(&ReaderOptions::new(), &[section(typed.values())]).unwrap(), from_text);
 }
 
 #[test]
@@ -71,19 +76,17 @@ fn a_binary_deserializer_of_either_kind_is_the_same() {
     let text =
         "[ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\" ; file = \"train.cbf\"
         keepDataInMemory = true ; input = [ x = [ alias = \"features\" ] ] ]";
-    assert_eq!(entries(&typed.section().unwrap()), entries_of(text));
     let from_text = from_text(&format!("deserializers = ( {text} )")).unwrap();
-    assert_eq!(settings(&ReaderOptions::new(), &[typed.section().unwrap()]).unwrap(), from_text);
+    assert_eq!(settings(&ReaderOptions::new(), &[section(typed.values())]).unwrap(), from_text);
 }
 
 /// Compares a typed deserializer with the text of its section. `leading`: the texts of those before it.
 #[track_caller]
-fn assert_same(typed: Result<Section>, shown: &str, text: &str, leading: &str) {
+fn assert_same(typed: Result<Values>, shown: &str, text: &str, leading: &str) {
     assert_eq!(entries_of(shown), entries_of(text));
-    let section = typed.unwrap();
-    let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
+    let leader = section(HtkFeatureDeserializer::new("leader", "a.scp", 1).values());
     let added: Vec<Section> =
-        [leader].into_iter().chain([section]).skip(usize::from(leading.is_empty())).collect();
+        [leader].into_iter().chain([section(typed)]).skip(usize::from(leading.is_empty())).collect();
     let whole = from_text(&format!("deserializers = ( {leading} {text} )")).unwrap();
     assert_eq!(settings(&ReaderOptions::new(), &added).unwrap(), whole);
 }
@@ -96,7 +99,7 @@ fn deserializers_of_speech_of_either_kind_are_the_same() {
     let head = "type = \"HTKFeatureDeserializer\" ; module = \"HTKDeserializers\"";
     let typed = HtkFeatureDeserializer::new("x", "train.scp", 40);
     let text = format!("[ {head} ; scpFile = \"train.scp\" ; input = [ x = [ dim = 40 ] ] ]");
-    assert_same(typed.section(), &typed.to_string(), &text, "");
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), &text, "");
     let typed = typed
         .add_scp_file("more:1.scp")
         .context_window(5, 4)
@@ -109,7 +112,7 @@ fn deserializers_of_speech_of_either_kind_are_the_same() {
         input = [ x = [ dim = 40 ; contextWindow = 5:4 ; expandToUtterance = true ; prefixPathInSCP = \"/data\"
                         scpFile = (\"train.scp\":\"more:1.scp\") ] ] ]"
     );
-    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), &text, LEADER);
 
     let head = "type = \"HTKMLFDeserializer\" ; module = \"HTKDeserializers\"";
     let typed =
@@ -118,37 +121,37 @@ fn deserializers_of_speech_of_either_kind_are_the_same() {
         "[ {head} ; input = [ l = [ mlfFile = \"train.mlf\" ; labelDim = 132 ; phoneBoundaries = true
             labelMappingFile = \"states.list\" ] ] ]"
     );
-    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), &text, LEADER);
     let typed = typed.add_mlf_file("b.mlf").cache_index(true).chunk_size(1 << 20);
     let text = format!(
         "[ {head} ; chunkSizeInBytes = 1048576
         input = [ l = [ mlfFileList = (\"train.mlf\":\"b.mlf\") ; labelDim = 132 ; phoneBoundaries = true
             labelMappingFile = \"states.list\" ; cacheIndex = true ] ] ]"
     );
-    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), &text, LEADER);
 
     let head = "type = \"HTKMLFBinaryDeserializer\" ; module = \"HTKDeserializers\"";
     let typed = HtkMlfBinaryDeserializer::new("l", "a.bin", 9).add_mlf_file("b.bin").chunk_size(7);
     let text = format!(
         "[ {head} ; chunkSizeInBytes = 7 ; input = [ l = [ mlfFileList = (\"a.bin\":\"b.bin\") ; labelDim = 9 ] ] ]"
     );
-    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), &text, LEADER);
 
     let typed = LatticeDeserializer::new("l", "lat.idx").cache_index(true).chunk_size(9);
     let text =
         "[ type = \"LatticeDeserializer\" ; module = \"HTKDeserializers\" ; latticeIndexFile = \"lat.idx\"
         chunkSizeInBytes = 9 ; input = [ l = [ cacheIndex = true ] ] ]";
-    assert_same(typed.section(), &typed.to_string(), text, LEADER);
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, LEADER);
 
     let typed = KaldiDeserializer::script("k", "f.scp", 40).context_window(1, 0).max_sequence_size(9);
     let text = "[ type = \"KaldiDeserializer\" ; scpFile = \"f.scp\" ; maxSequenceSize = 9
         input = [ k = [ dim = 40 ; contextWindow = 1:0 ] ] ]";
-    assert_same(typed.section(), &typed.to_string(), text, "");
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, "");
     let typed = KaldiDeserializer::archive("k", "f.ark", 40).sparse().expand_to_utterance(true);
     let typed = typed.defines_minibatch_size(true);
     let text = "[ type = \"KaldiDeserializer\" ; arkFile = \"f.ark\" ; definesMBSize = true
         input = [ k = [ dim = 40 ; format = sparse ; expandToUtterance = true ] ] ]";
-    assert_same(typed.section(), &typed.to_string(), text, LEADER);
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, LEADER);
 }
 
 #[test]
@@ -157,15 +160,14 @@ fn several_files_are_a_list() {
     let text = "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"
         file = (\"train.ctf\":\"b:1.ctf\":\"c-*.ctf\")
         input = [ labels = [ dim = 10 ; format = \"sparse\" ] ; features = [ dim = 784 ; format = \"dense\" ] ] ]";
-    assert_same(typed.section(), &typed.to_string(), text, "");
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, "");
     let typed = CbfDeserializer::new("a.cbf").add_file("b.cbf").shared_ids(true);
     let text = "[ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\"
         file = (\"a.cbf\":\"b.cbf\") ; sharedIds = true ]";
-    assert_same(typed.section(), &typed.to_string(), text, "");
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, "");
     for path in ["a\"b", " a", "a #b"] {
-        let section = ctf().add_file(path).section().unwrap();
-        let file = section.text("file").unwrap();
-        assert_eq!(crate::deserialize::files::named(&file).unwrap(), ["train.ctf", path]);
+        let section = section(ctf().add_file(path).values());
+        assert_eq!(section.files("file").unwrap().paths().unwrap(), ["train.ctf", path]);
     }
 }
 
@@ -173,35 +175,35 @@ fn several_files_are_a_list() {
 #[test]
 fn paths_of_speech() {
     let odd = "/a (b) [c] \"quoted\" #d $e$ ; * default";
-    let of = |section: Result<Section>| {
-        let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
-        settings(&ReaderOptions::new(), &[leader, section.unwrap()]).unwrap().deserializers[1]
+    let of = |values: Result<Values>| {
+        let leader = section(HtkFeatureDeserializer::new("leader", "a.scp", 1).values());
+        settings(&ReaderOptions::new(), &[leader, section(values)]).unwrap().deserializers[1]
             .name()
             .to_owned()
     };
     for path in [odd, "(a:b)", "default"] {
-        assert_eq!(of(HtkFeatureDeserializer::new("x", path, 1).section()), path);
-        assert_eq!(of(LatticeDeserializer::new("x", path).section()), path);
-        assert_eq!(of(KaldiDeserializer::script("x", path, 1).section()), path);
+        assert_eq!(of(HtkFeatureDeserializer::new("x", path, 1).values()), path);
+        assert_eq!(of(LatticeDeserializer::new("x", path).values()), path);
+        assert_eq!(of(KaldiDeserializer::script("x", path, 1).values()), path);
     }
-    assert_eq!(of(HtkMlfDeserializer::new("x", "(a; [b]:*)", 1).section()), "(a; [b]:*)");
-    assert_eq!(of(HtkMlfDeserializer::new("x", odd, 1).section()), odd);
-    assert_eq!(of(HtkMlfBinaryDeserializer::new("x", "a \"", 1).section()), "a \"");
-    let options = |section: Result<Section>| {
-        let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
-        settings(&ReaderOptions::new(), &[leader, section.unwrap()]).unwrap().deserializers.remove(1)
+    assert_eq!(of(HtkMlfDeserializer::new("x", "(a; [b]:*)", 1).values()), "(a; [b]:*)");
+    assert_eq!(of(HtkMlfDeserializer::new("x", odd, 1).values()), odd);
+    assert_eq!(of(HtkMlfBinaryDeserializer::new("x", "a \"", 1).values()), "a \"");
+    let options = |values: Result<Values>| {
+        let leader = section(HtkFeatureDeserializer::new("leader", "a.scp", 1).values());
+        settings(&ReaderOptions::new(), &[leader, section(values)]).unwrap().deserializers.remove(1)
     };
     let labels = HtkMlfDeserializer::new("x", "a*2", 1).add_mlf_file(odd).state_list("$a$");
-    let Some(labels) = options(labels.section()).of::<MlfOptions>().cloned() else { panic!() };
+    let Some(labels) = options(labels.values()).of::<MlfOptions>().cloned() else { panic!() };
     assert_eq!(labels.files, ["a*2", odd]);
     assert_eq!(labels.state_list.as_deref(), Some("$a$"));
     let features = HtkFeatureDeserializer::new("x", "a*2", 1).add_scp_file(odd).prefix_path("b\"");
-    let Some(features) = options(features.section()).of::<HtkFeatureOptions>().cloned() else { panic!() };
+    let Some(features) = options(features.values()).of::<HtkFeatureOptions>().cloned() else { panic!() };
     assert_eq!(
         (features.scp_files, features.prefix),
         (vec!["a*2".to_owned(), odd.to_owned()], "b\"".to_owned())
     );
-    let unnamed = HtkFeatureDeserializer::new("a=b", "a", 1).section();
+    let unnamed = HtkFeatureDeserializer::new("", "a", 1).values();
     assert_eq!(unnamed.unwrap_err().kind(), ErrorKind::Config);
 }
 
@@ -240,25 +242,31 @@ fn each_option_of_either_kind_is_the_same() {
         (new().prefetch(false), "prefetch = false"),
         (new().check_data(true), "checkData = true"),
     ];
-    let added = [ctf().section().unwrap()];
+    let added = [section(ctf().values())];
     let default = settings(&new(), &added).unwrap();
     for (typed, text) in cases {
-        let whole = from_text(&format!("{text}\ndeserializers = ( {} )", ctf())).unwrap();
+        let whole =
+            from_text(&format!("{text}\ndeserializers = ( {} )", ctf().to_configuration().unwrap())).unwrap();
         let got = settings(&typed, &added).unwrap();
         assert_eq!(got, whole, "{text}");
         // The one option without an effect, as in CNTK.
         assert_eq!(got == default, text == "checkData = true", "{text}");
-        assert_eq!(entries_of(&typed.to_string()), entries_of(text));
+        assert_eq!(entries_of(&typed.to_configuration().unwrap()), entries_of(text));
     }
 }
 
 #[test]
 fn options_take_the_place_of_a_configurations_keys() {
-    let config =
-        Config::from_text(&format!("randomizationSeed = 1\nprefetch = false\ndeserializers = ({})", ctf()));
+    let config = Config::from_text(&format!(
+        "randomizationSeed = 1\nprefetch = false\ndeserializers = ({})",
+        ctf().to_configuration().unwrap()
+    ));
     let options = ReaderOptions::new().randomization_seed(2).randomization_seed(3);
     let changed = config.unwrap().with_options(&options, Others::default()).unwrap();
-    let text = format!("randomizationSeed = 3\nprefetch = false\ndeserializers = ({})", ctf());
+    let text = format!(
+        "randomizationSeed = 3\nprefetch = false\ndeserializers = ({})",
+        ctf().to_configuration().unwrap()
+    );
     assert_eq!(changed.settings(Others::default()).unwrap(), from_text(&text).unwrap());
 }
 
@@ -275,48 +283,71 @@ fn any_path_can_be_read() {
         "a\nb",
         "a;b,c",
     ] {
-        let section = CtfDeserializer::new(path).dense("x", 1).section().unwrap();
+        let section = section(CtfDeserializer::new(path).dense("x", 1).values());
         let settings = settings(&ReaderOptions::new(), &[section]).unwrap();
         assert_eq!(settings.deserializers[0].name(), path);
     }
 }
 
+/// Names may have any characters that a builder can pass on; those that no text can say are not written.
 #[test]
-fn names_that_cannot_be_written_are_refused() {
-    for name in ["", "a,b", "a=b", "a[b", " a", "a\"b", "a #b", "$a$", "a\nb", "default"] {
-        let error = CtfDeserializer::new("f").dense(name, 1).section().expect_err(name);
-        assert!(
-            error.kind() == ErrorKind::Config && error.message().contains(&format!("'{name}'")),
-            "{error}"
-        );
+fn any_name_can_be_read() {
+    for (name, is_writable) in [
+        ("a,b", false),
+        ("a=b", false),
+        ("a[b", false),
+        (" a", false),
+        ("a\"b", false),
+        ("a #b", false),
+        ("$a$", false),
+        ("a\nb", false),
+        ("default", false),
+        ("a b", true),
+    ] {
+        let typed = CtfDeserializer::new("f").dense(name, 1).sparse("other", 2).alias(&format!("{name}'"));
+        let read = settings(&ReaderOptions::new(), &[section(typed.values())]).unwrap();
+        let [text] = &*read.deserializers else { panic!("one deserializer") };
+        let streams = &text.of::<TextOptions>().unwrap().streams;
+        let mut names: Vec<_> = streams.iter().map(|stream| (&*stream.name, &*stream.alias)).collect();
+        names.sort_by_key(|(name, _)| *name == "other");
+        assert_eq!(names, [(name, name), ("other", &format!("{name}'"))]);
+        let written = typed.to_configuration();
+        assert_eq!(written.is_ok(), is_writable, "{name}");
+        if let Err(error) = written {
+            assert!(error.message().contains(&format!("'{name}'")), "{error}");
+        }
     }
-    for alias in ["a\"b", " a", "a #b", "$a$"] {
-        let error = CtfDeserializer::new("f").dense("x", 1).alias(alias).section().expect_err(alias);
-        assert!(error.message().contains("alias"), "{error}");
-        CbfDeserializer::new("f").rename("x", alias).section().expect_err(alias);
+    for name in ["", "a\0b"] {
+        let error = CtfDeserializer::new("f").dense(name, 1).values().expect_err(name);
+        assert_eq!(error.message(), format!("The name of a stream is {name:?}."));
+        HtkFeatureDeserializer::new(name, "f", 1).values().expect_err(name);
+        CbfDeserializer::new("f").rename(name, "x").values().expect_err(name);
     }
-    // What quotes protect is no trouble.
-    let section = CtfDeserializer::new("f").dense("x", 1).alias("a,b=c").section().unwrap();
+    // What quotes protect can be written.
+    let typed = CtfDeserializer::new("f").dense("x", 1).alias("a,b=c");
+    let section = Section::parse("text", &typed.to_configuration().unwrap()).unwrap();
     assert_eq!(section.section("input").unwrap().child("x").unwrap().text("alias").unwrap(), "a,b=c");
 }
 
 #[test]
 fn a_method_for_the_last_stream_needs_one() {
-    let error = CtfDeserializer::new("f").alias("a").dense("x", 1).section().unwrap_err();
+    let error = CtfDeserializer::new("f").alias("a").dense("x", 1).values().unwrap_err();
     assert!(error.to_string().contains("CtfDeserializer::alias"), "{error}");
-    let error = CtfDeserializer::new("f").defines_minibatch_size().section().unwrap_err();
+    let error = CtfDeserializer::new("f").defines_minibatch_size().values().unwrap_err();
     assert!(error.to_string().contains("defines_minibatch_size"), "{error}");
 }
 
 #[test]
 fn added_deserializers_follow_those_of_the_configuration() {
-    let config =
-        format!("deserializers = ( [ type = \"u\" ] : {} )", CtfDeserializer::new("a").dense("x", 1));
+    let config = format!(
+        "deserializers = ( [ type = \"u\" ] : {} )",
+        CtfDeserializer::new("a").dense("x", 1).to_configuration().unwrap()
+    );
     let config = Config::from_text(&config).unwrap();
     let added = [
         Section::of_user("v"),
         Section::of_user("u"),
-        CtfDeserializer::new("b").dense("y", 1).section().unwrap(),
+        section(CtfDeserializer::new("b").dense("y", 1).values()),
     ];
     let users = [UserType { name: "u", composable: true }, UserType { name: "v", composable: true }];
     let settings = config.settings(Others { users: &users, added: &added, ..Others::default() }).unwrap();
@@ -331,7 +362,7 @@ fn a_reader_of_one_file_takes_no_other() {
     for text in [text, "file = f\ninput = [ x = [ dim = 1 ; format = dense ] ]"] {
         let config = Config::from_text(text).unwrap();
         config.settings(Others::default()).unwrap();
-        let added = [ctf().section().unwrap()];
+        let added = [section(ctf().values())];
         let error = config.settings(Others { added: &added, ..Others::default() }).unwrap_err();
         assert!(error.to_string().contains("'deserializers = ( ... )'"), "{error}");
     }
@@ -340,18 +371,14 @@ fn a_reader_of_one_file_takes_no_other() {
 /// One of them would be lost: the keys of a section are one whatever their case is.
 #[test]
 fn two_streams_of_one_name_are_refused() {
-    let message =
-        |section: crate::Result<Section>| section.expect_err("must be refused").message().to_owned();
+    let message = |values: Result<Values>| values.expect_err("must be refused").message().to_owned();
     let ctf = || CtfDeserializer::new("train.ctf");
-    for (section, names) in [
-        (ctf().sparse("a", 3).sparse("a", 4).section(), ["a", "a"]),
-        (ctf().dense("a", 3).dense("b", 3).sparse("A", 4).section(), ["a", "A"]),
-        (CbfDeserializer::new("train.cbf").rename("q", "x").rename("q", "y").section(), ["q", "q"]),
+    for (values, names) in [
+        (ctf().sparse("a", 3).sparse("a", 4).values(), ["a", "a"]),
+        (ctf().dense("a", 3).dense("b", 3).sparse("A", 4).values(), ["a", "A"]),
+        (CbfDeserializer::new("train.cbf").rename("q", "x").rename("q", "y").values(), ["q", "q"]),
     ] {
-        assert_eq!(
-            message(section),
-            format!("Two streams have the names '{}' and '{}'.", names[0], names[1])
-        );
+        assert_eq!(message(values), format!("Two streams have the names '{}' and '{}'.", names[0], names[1]));
     }
 }
 

@@ -1,50 +1,26 @@
 //! Builders of the deserializers of images, and of the transforms of their images.
 
-use super::{Keys, check_name, check_quoted, quoted, quoted_path};
-use crate::config::section::Section;
+use super::{of_module, streams};
+use crate::config::values::{Value, Values};
 use crate::error::ExceptionClass::InvalidArgument;
 use crate::transform::{Interpolation, ScaleMode};
 use crate::{Error, Result};
-use std::fmt::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// An element of `transforms`: one of the library's own, such as [`Crop`], or [one of the user's own](Transform::named).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transform {
-    name: String,
-    keys: Keys,
-    /// A key with a path.
-    path: Option<(&'static str, PathBuf)>,
-}
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transform(Values);
 
 impl Transform {
-    fn new(name: &str) -> Transform {
-        Transform { name: name.to_owned(), keys: Keys::default(), path: None }
-    }
-
     /// A transform of the user's own, by the name that it was given to
     /// [`Builder::transform`](crate::Builder::transform) with.
     #[must_use]
     pub fn named(name: &str) -> Transform {
-        Transform::new(name)
+        Transform(Values::of_type(name))
     }
 
-    fn check(&self) -> Result<()> {
-        check_quoted("name of a transform", &self.name)
-    }
-}
-
-/// The section that a configuration would have in `transforms`.
-impl fmt::Display for Transform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[ type = {}", quoted(&self.name))?;
-        for (key, value) in &self.keys.0 {
-            write!(f, " ; {key} = {value}")?;
-        }
-        if let Some((key, path)) = &self.path {
-            write!(f, " ; {key} = {}", quoted_path(path))?;
-        }
-        f.write_str(" ]")
+    fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.0.set(key, value);
     }
 }
 
@@ -54,13 +30,6 @@ macro_rules! transform {
         impl From<$name> for Transform {
             fn from(transform: $name) -> Transform {
                 transform.0
-            }
-        }
-
-        /// The section that a configuration would have in `transforms`.
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
             }
         }
     )* };
@@ -74,7 +43,7 @@ macro_rules! seed {
         /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
         #[must_use]
         pub fn seed(mut self, seed: u32) -> Self {
-            self.0.keys.set("seed", seed);
+            self.0.set("seed", seed);
             self
         }
     };
@@ -87,15 +56,14 @@ macro_rules! seed {
 /// use cntk_reader::images::Crop;
 ///
 /// let crop = Crop::random().area_ratio(0.08, 1.0).aspect_ratio(0.75, 1.3333).jitter(true);
-/// assert!(crop.to_string().contains("areaRatio = 0.08:1"));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Crop(Transform);
 
 impl Crop {
-    fn of(kind: &str) -> Crop {
-        let mut crop = Crop(Transform::new("Crop"));
-        crop.0.keys.set("cropType", kind);
+    fn of(kind: &'static str) -> Crop {
+        let mut crop = Crop(Transform::named("Crop"));
+        crop.0.set("cropType", kind);
         crop
     }
 
@@ -122,7 +90,7 @@ impl Crop {
     /// Columns and rows, at most those of the image (`cropSize`; default: not given).
     #[must_use]
     pub fn size(mut self, width: u32, height: u32) -> Crop {
-        self.0.keys.set("cropSize", format!("{width}:{height}"));
+        self.0.set("cropSize", (width, height));
         self
     }
 
@@ -130,7 +98,7 @@ impl Crop {
     /// Only with [`Crop::jitter`] it is drawn between the two numbers; otherwise it is `least`.
     #[must_use]
     pub fn side_ratio(mut self, least: f32, greatest: f32) -> Crop {
-        self.0.keys.set("sideRatio", format!("{least}:{greatest}"));
+        self.0.set("sideRatio", (least, greatest));
         self
     }
 
@@ -138,7 +106,7 @@ impl Crop {
     /// [`Crop::jitter`] it is drawn between the two numbers; otherwise it is `least`.
     #[must_use]
     pub fn area_ratio(mut self, least: f32, greatest: f32) -> Crop {
-        self.0.keys.set("areaRatio", format!("{least}:{greatest}"));
+        self.0.set("areaRatio", (least, greatest));
         self
     }
 
@@ -146,21 +114,21 @@ impl Crop {
     /// [`Crop::jitter`] it is drawn between the two numbers; otherwise it is `least`.
     #[must_use]
     pub fn aspect_ratio(mut self, least: f32, greatest: f32) -> Crop {
-        self.0.keys.set("aspectRatio", format!("{least}:{greatest}"));
+        self.0.set("aspectRatio", (least, greatest));
         self
     }
 
     /// Ratios are drawn between their bounds (`jitterType = "UniRatio"`; default: false).
     #[must_use]
     pub fn jitter(mut self, jitter: bool) -> Crop {
-        self.0.keys.set("jitterType", if jitter { "UniRatio" } else { "None" });
+        self.0.set("jitterType", if jitter { "UniRatio" } else { "None" });
         self
     }
 
     /// Half of the images are mirrored (`hflip`; default: true for [`Crop::random`], else false).
     #[must_use]
     pub fn flip(mut self, flip: bool) -> Crop {
-        self.0.keys.set("hflip", flip);
+        self.0.set("hflip", flip);
         self
     }
 
@@ -168,17 +136,17 @@ impl Crop {
 }
 
 /// Gives images a size.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Scale(Transform);
 
 impl Scale {
     /// Columns, rows, and the number of channels that the images have.
     #[must_use]
     pub fn new(width: u32, height: u32, channels: u32) -> Scale {
-        let mut transform = Transform::new("Scale");
-        transform.keys.set("width", width);
-        transform.keys.set("height", height);
-        transform.keys.set("channels", channels);
+        let mut transform = Transform::named("Scale");
+        transform.set("width", width);
+        transform.set("height", height);
+        transform.set("channels", channels);
         Scale(transform)
     }
 
@@ -191,7 +159,7 @@ impl Scale {
             Interpolation::Cubic => "cubic",
             Interpolation::Lanczos => "lanczos",
         };
-        self.0.keys.set("interpolations", word);
+        self.0.set("interpolations", word);
         self
     }
 
@@ -203,34 +171,36 @@ impl Scale {
             ScaleMode::Crop => ("crop", None),
             ScaleMode::Pad(value) => ("pad", value),
         };
-        self.0.keys.set("scaleMode", word);
+        self.0.set("scaleMode", word);
         match value {
-            Some(value) => self.0.keys.set("padValue", value),
-            None => self.0.keys.set("padValue", -1),
+            Some(value) => self.0.set("padValue", value),
+            None => self.0.set("padValue", -1),
         }
         self
     }
 }
 
 /// Subtracts a mean image.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mean(Transform);
 
 impl Mean {
     /// `path`: of the file with the mean image (`meanFile`), in OpenCV's XML or YAML.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Mean {
-        Mean(Transform { path: Some(("meanFile", path.as_ref().to_owned())), ..Transform::new("Mean") })
+        let mut transform = Transform::named("Mean");
+        transform.set("meanFile", path.as_ref());
+        Mean(transform)
     }
 }
 
 /// Changes colors at random. Each radius is from 0, which changes nothing, to 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Color(Transform);
 
 impl Default for Color {
     fn default() -> Color {
-        Color(Transform::new("Color"))
+        Color(Transform::named("Color"))
     }
 }
 
@@ -244,21 +214,21 @@ impl Color {
     /// Adds up to this share of the image's mean, or subtracts it (`brightnessRadius`; default: 0).
     #[must_use]
     pub fn brightness(mut self, radius: f64) -> Color {
-        self.0.keys.set("brightnessRadius", radius);
+        self.0.set("brightnessRadius", radius);
         self
     }
 
     /// Multiplies values by 1, more or less up to this (`contrastRadius`; default: 0).
     #[must_use]
     pub fn contrast(mut self, radius: f64) -> Color {
-        self.0.keys.set("contrastRadius", radius);
+        self.0.set("contrastRadius", radius);
         self
     }
 
     /// Multiplies the saturation by 1, more or less up to this (`saturationRadius`; default: 0).
     #[must_use]
     pub fn saturation(mut self, radius: f64) -> Color {
-        self.0.keys.set("saturationRadius", radius);
+        self.0.set("saturationRadius", radius);
         self
     }
 
@@ -266,7 +236,7 @@ impl Color {
 }
 
 /// Changes the intensity at random, along the principal components of colors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Intensity(Transform);
 
 impl Intensity {
@@ -274,9 +244,9 @@ impl Intensity {
     /// (`intensityFile`), in OpenCV's XML or YAML.
     #[must_use]
     pub fn new(std_dev: f64, path: impl AsRef<Path>) -> Intensity {
-        let path = Some(("intensityFile", path.as_ref().to_owned()));
-        let mut transform = Transform { path, ..Transform::new("Intensity") };
-        transform.keys.set("intensityStdDev", std_dev);
+        let mut transform = Transform::named("Intensity");
+        transform.set("intensityStdDev", std_dev);
+        transform.set("intensityFile", path.as_ref());
         Intensity(transform)
     }
 
@@ -284,12 +254,12 @@ impl Intensity {
 }
 
 /// Makes planes of images: channel after channel instead of pixel after pixel. Only [`Cast`] may follow.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Transpose(Transform);
 
 impl Default for Transpose {
     fn default() -> Transpose {
-        Transpose(Transform::new("Transpose"))
+        Transpose(Transform::named("Transpose"))
     }
 }
 
@@ -303,12 +273,12 @@ impl Transpose {
 
 /// Makes numbers of the stream's element type of an image's bytes. It is always the last transform, whether it is added or
 /// not; only [`Transpose`] may follow another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cast(Transform);
 
 impl Default for Cast {
     fn default() -> Cast {
-        Cast(Transform::new("Cast"))
+        Cast(Transform::named("Cast"))
     }
 }
 
@@ -320,59 +290,47 @@ impl Cast {
     }
 }
 
-/// The section of a deserializer of images.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ImageSection {
-    name: &'static str,
-    file: PathBuf,
+/// The values of a deserializer of images.
+#[derive(Debug, Clone, PartialEq)]
+struct Images {
+    values: Values,
     features: String,
     labels: String,
     /// The stream of draws; empty if there is none.
     draws: String,
     classes: usize,
-    keys: Keys,
     transforms: Vec<Transform>,
 }
 
-impl ImageSection {
-    fn section(&self) -> Result<Section> {
-        check_name(&self.features)?;
-        check_name(&self.labels)?;
-        if !self.draws.is_empty() {
-            check_name(&self.draws)?;
-            if [&self.features, &self.labels].iter().any(|name| name.eq_ignore_ascii_case(&self.draws)) {
-                let message = format!("The stream of draws needs a name of its own, not '{}'.", self.draws);
-                return Err(Error::config(InvalidArgument, message));
-            }
+impl Images {
+    fn values(&self) -> Result<Values> {
+        let Images { features, labels, draws, .. } = self;
+        if !draws.is_empty() && [features, labels].iter().any(|name| name.eq_ignore_ascii_case(draws)) {
+            let message = format!("The stream of draws needs a name of its own, not '{draws}'.");
+            return Err(Error::config(InvalidArgument, message));
         }
-        if self.features.eq_ignore_ascii_case(&self.labels) {
-            let message =
-                format!("Images and labels need streams of different names, not '{}'.", self.labels);
+        if features.eq_ignore_ascii_case(labels) {
+            let message = format!("Images and labels need streams of different names, not '{labels}'.");
             return Err(
                 Error::config(InvalidArgument, message).with_detail("Upper and lower case are the same.")
             );
         }
-        self.transforms.iter().try_for_each(Transform::check)?;
-        Section::parse_generated(self.name, &self.to_string())
-    }
-}
-
-impl fmt::Display for ImageSection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ImageSection { name, file, features, labels, draws, classes, keys, transforms } = self;
-        writeln!(f, "[\n  type = \"{name}\"\n  module = \"ImageReader\"")?;
-        writeln!(f, "  file = {}", quoted_path(file))?;
-        keys.write(f, "  ")?;
-        write!(f, "  input = [\n    {features} = [ transforms = (")?;
-        for (number, transform) in transforms.iter().enumerate() {
-            write!(f, "{}\n      {transform}", if number == 0 { "" } else { " :" })?;
-        }
-        write!(f, " ) ]\n    {labels} = [ labelDim = {classes} ]\n")?;
+        let stream = |key: &str, value: Value| {
+            let mut stream = Values::default();
+            stream.set(key, value);
+            stream
+        };
+        let transforms = self.transforms.iter().map(|Transform(values)| Value::Section(values.clone()));
+        let mut all = vec![
+            (&**features, stream("transforms", Value::List(transforms.collect()))),
+            (&**labels, stream("labelDim", self.classes.into())),
+        ];
         if !draws.is_empty() {
-            writeln!(f, "    {draws} = [ draw = true ]")?;
+            all.push((&**draws, stream("draw", true.into())));
         }
-        f.write_str("  ]\n")?;
-        f.write_char(']')
+        let mut values = self.values.clone();
+        values.set("input", streams(all.into_iter())?);
+        Ok(values)
     }
 }
 
@@ -384,14 +342,14 @@ macro_rules! images {
             /// stream `labels`.
             #[must_use]
             pub fn new(file: impl AsRef<Path>, features: &str, labels: &str, classes: usize) -> $name {
-                $name(ImageSection {
-                    name: stringify!($name),
-                    file: file.as_ref().to_owned(),
+                let mut values = of_module(stringify!($name), "ImageReader");
+                values.set("file", file.as_ref());
+                $name(Images {
+                    values,
                     features: features.to_owned(),
                     labels: labels.to_owned(),
                     draws: String::new(),
                     classes,
-                    keys: Keys::default(),
                     transforms: Vec::new(),
                 })
             }
@@ -417,21 +375,21 @@ macro_rules! images {
             /// Decodes images to one channel (`grayscale`; default: false).
             #[must_use]
             pub fn grayscale(mut self, grayscale: bool) -> $name {
-                self.0.keys.set("grayscale", grayscale);
+                self.0.values.set("grayscale", grayscale);
                 self
             }
 
             /// Each image stands for ten sequences, the views of [`Crop::multi_view`] (`multiViewCrop`; default: false).
             #[must_use]
             pub fn multi_view(mut self, multi_view: bool) -> $name {
-                self.0.keys.set("multiViewCrop", multi_view);
+                self.0.values.set("multiViewCrop", multi_view);
                 self
             }
 
             /// Most columns times rows of an image that are decoded; a larger one is an error (`maxPixels`; default: 2^28).
             #[must_use]
             pub fn max_pixels(mut self, pixels: u64) -> $name {
-                self.0.keys.set("maxPixels", pixels);
+                self.0.values.set("maxPixels", pixels);
                 self
             }
 
@@ -439,19 +397,17 @@ macro_rules! images {
             /// default: false). Otherwise they draw what CNTK draws, which depends on all minibatches read before.
             #[must_use]
             pub fn reproducible_transforms(mut self, reproducible: bool) -> $name {
-                self.0.keys.set("reproducibleTransforms", reproducible);
+                self.0.values.set("reproducibleTransforms", reproducible);
                 self
             }
 
-            pub(crate) fn section(&self) -> Result<Section> {
-                self.0.section()
+            /// The section that a configuration would have in `deserializers`.
+            pub fn to_configuration(&self) -> Result<String> {
+                self.values()?.to_section()
             }
-        }
 
-        /// The section that a configuration would have in `deserializers`.
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
+            pub(crate) fn values(&self) -> Result<Values> {
+                self.0.values()
             }
         }
     };
@@ -467,16 +423,17 @@ macro_rules! images {
 ///     .add_transform(Crop::random().side_ratio(0.5, 1.0).jitter(true))
 ///     .add_transform(Scale::new(224, 224, 3))
 ///     .add_transform(Transpose::new());
-/// # assert!(images.to_string().contains("labels = [ labelDim = 1000 ]"));
+/// # assert!(images.to_configuration()?.contains("labels = [ labelDim = 1000 ]"));
+/// # Ok::<(), cntk_reader::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageDeserializer(ImageSection);
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageDeserializer(Images);
 
 images!(ImageDeserializer);
 
 /// Images in the lines of a file, encoded as Base64, with their classes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base64ImageDeserializer(ImageSection);
+#[derive(Debug, Clone, PartialEq)]
+pub struct Base64ImageDeserializer(Images);
 
 images!(Base64ImageDeserializer);
 
@@ -484,7 +441,7 @@ impl Base64ImageDeserializer {
     /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
     #[must_use]
     pub fn cache_index(mut self, cache: bool) -> Base64ImageDeserializer {
-        self.0.keys.set("cacheIndex", cache);
+        self.0.values.set("cacheIndex", cache);
         self
     }
 }

@@ -1,85 +1,51 @@
 //! Builders of the deserializers for speech: HTK features, labels (MLF), lattices and Kaldi archives.
 
-use super::{Keys, check_name, quoted_path};
+use super::{of_module, streams};
 use crate::Result;
-use crate::config::section::Section;
-use std::fmt;
+use crate::config::values::{Value, Values};
 use std::path::{Path, PathBuf};
 
-/// The section of a deserializer of one stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct StreamSection {
-    /// `type`, and `module` where it has one.
-    head: &'static str,
-    /// Name of the stream.
-    stream: String,
-    /// Keys of the deserializer.
-    outer: Keys,
-    /// Keys of the stream.
-    inner: Keys,
-    files: Files,
-    /// Other paths of the stream's keys.
-    paths: Vec<(&'static str, PathBuf)>,
-}
+const MODULE: &str = "HTKDeserializers";
 
-/// How the files of a deserializer are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Files {
+/// The values of a deserializer of one stream.
+#[derive(Debug, Clone, PartialEq)]
+struct OneStream {
+    name: String,
+    /// Values of the deserializer.
+    outer: Values,
+    /// Values of the stream.
+    inner: Values,
     paths: Vec<PathBuf>,
-    /// The key of a single file, and that of several, an array.
-    keys: (&'static str, &'static str),
-    /// A single file is written at the deserializer.
-    is_inherited: bool,
+    keys: PathKeys,
 }
 
-impl StreamSection {
-    fn new(head: &'static str, stream: &str, files: Files) -> StreamSection {
-        let (outer, inner) = (Keys::default(), Keys::default());
-        StreamSection { head, stream: stream.to_owned(), outer, inner, files, paths: Vec::new() }
+/// How the files of a deserializer are called.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct PathKeys {
+    one: &'static str,
+    several: &'static str,
+    /// A single file is that of the deserializer, otherwise of its stream.
+    is_outside: bool,
+}
+
+impl OneStream {
+    fn new(outer: Values, name: &str, path: &Path, keys: PathKeys) -> OneStream {
+        let (name, paths) = (name.to_owned(), vec![path.to_owned()]);
+        OneStream { name, outer, inner: Values::default(), paths, keys }
     }
 
-    fn set_path(&mut self, key: &'static str, path: &Path) {
-        self.paths.retain(|(other, _)| *other != key);
-        self.paths.push((key, path.to_owned()));
-    }
-
-    /// The section; `builder` is its name in messages.
-    fn section(&self, builder: &str) -> Result<Section> {
-        check_name(&self.stream)?;
-        Section::parse_generated(builder, &self.to_string())
-    }
-
-    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
-        writeln!(f, "[\n  {}", self.head)?;
-        let Files { paths, keys: (one, several), is_inherited } = &self.files;
-        let file = match paths.as_slice() {
-            [path] => format!("{one} = {}", quoted_path(path)),
+    fn values(&self) -> Result<Values> {
+        let (mut outer, mut inner) = (self.outer.clone(), self.inner.clone());
+        match &*self.paths {
+            [path] if self.keys.is_outside => outer.set(self.keys.one, &**path),
+            [path] => inner.set(self.keys.one, &**path),
             paths => {
-                let paths: Vec<_> = paths.iter().map(|path| quoted_path(path)).collect();
-                format!("{several} = ({})", paths.join(":"))
+                let paths = paths.iter().map(|path| Value::from(&**path)).collect();
+                inner.set(self.keys.several, Value::List(paths));
             }
-        };
-        let is_outside = *is_inherited && paths.len() == 1;
-        if is_outside {
-            writeln!(f, "  {file}")?;
         }
-        for (key, value) in &self.outer.0 {
-            writeln!(f, "  {key} = {value}")?;
-        }
-        write!(f, "  input = [ {} = [", self.stream)?;
-        let mut inner: Vec<_> = self.inner.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        inner.extend(self.paths.iter().map(|(key, path)| format!("{key} = {}", quoted_path(path))));
-        if !is_outside {
-            inner.insert(0, file);
-        }
-        write!(f, " {} ] ]\n]", inner.join(" ; "))
-    }
-}
-
-/// The section that a configuration would have in `deserializers`.
-impl fmt::Display for StreamSection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f)
+        outer.set("input", streams([(&*self.name, inner)].into_iter())?);
+        Ok(outer)
     }
 }
 
@@ -101,15 +67,13 @@ macro_rules! keys_of {
 macro_rules! deserializer {
     ($name:ident) => {
         impl $name {
-            pub(crate) fn section(&self) -> Result<Section> {
-                self.0.section(stringify!($name))
+            /// The section that a configuration would have in `deserializers`.
+            pub fn to_configuration(&self) -> Result<String> {
+                self.values()?.to_section()
             }
-        }
 
-        /// The section that a configuration would have in `deserializers`.
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
+            pub(crate) fn values(&self) -> Result<Values> {
+                self.0.values()
             }
         }
     };
@@ -121,10 +85,11 @@ macro_rules! deserializer {
 /// use cntk_reader::HtkFeatureDeserializer;
 ///
 /// let features = HtkFeatureDeserializer::new("features", "train.scp", 40).context_window(5, 5);
-/// # assert!(features.to_string().contains("contextWindow = 5:5"));
+/// # assert!(features.to_configuration()?.contains("contextWindow = 5:5"));
+/// # Ok::<(), cntk_reader::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HtkFeatureDeserializer(StreamSection);
+#[derive(Debug, Clone, PartialEq)]
+pub struct HtkFeatureDeserializer(OneStream);
 
 deserializer!(HtkFeatureDeserializer);
 
@@ -133,25 +98,24 @@ impl HtkFeatureDeserializer {
     /// [`context_window`](Self::context_window) it may be an odd multiple of it: samples then have as many frames.
     #[must_use]
     pub fn new(stream: &str, scp_file: impl AsRef<Path>, dim: usize) -> HtkFeatureDeserializer {
-        let head = "type = \"HTKFeatureDeserializer\" ; module = \"HTKDeserializers\"";
-        let paths = vec![scp_file.as_ref().to_owned()];
-        let files = Files { paths, keys: ("scpFile", "scpFile"), is_inherited: true };
-        let mut section = StreamSection::new(head, stream, files);
-        section.inner.set("dim", dim);
-        HtkFeatureDeserializer(section)
+        let keys = PathKeys { one: "scpFile", several: "scpFile", is_outside: true };
+        let outer = of_module("HTKFeatureDeserializer", MODULE);
+        let mut features = OneStream::new(outer, stream, scp_file.as_ref(), keys);
+        features.inner.set("dim", dim);
+        HtkFeatureDeserializer(features)
     }
 
     /// Adds another script file, whose lines follow those of the ones before it.
     #[must_use]
     pub fn add_scp_file(mut self, scp_file: impl AsRef<Path>) -> Self {
-        self.0.files.paths.push(scp_file.as_ref().to_owned());
+        self.0.paths.push(scp_file.as_ref().to_owned());
         self
     }
 
     /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
     #[must_use]
     pub fn context_window(mut self, before: u32, after: u32) -> Self {
-        self.0.inner.set("contextWindow", format!("{before}:{after}"));
+        self.0.inner.set("contextWindow", (before, after));
         self
     }
 
@@ -159,7 +123,7 @@ impl HtkFeatureDeserializer {
     /// stands for the folder of the script.
     #[must_use]
     pub fn prefix_path(mut self, prefix: impl AsRef<Path>) -> Self {
-        self.0.set_path("prefixPathInSCP", prefix.as_ref());
+        self.0.inner.set("prefixPathInSCP", prefix.as_ref());
         self
     }
 
@@ -182,10 +146,11 @@ impl HtkFeatureDeserializer {
 /// use cntk_reader::HtkMlfDeserializer;
 ///
 /// let labels = HtkMlfDeserializer::new("labels", "train.mlf", 132).state_list("states.list");
-/// # assert!(labels.to_string().contains("labelMappingFile = \"states.list\""));
+/// # assert!(labels.to_configuration()?.contains("labelMappingFile = \"states.list\""));
+/// # Ok::<(), cntk_reader::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HtkMlfDeserializer(StreamSection);
+#[derive(Debug, Clone, PartialEq)]
+pub struct HtkMlfDeserializer(OneStream);
 
 deserializer!(HtkMlfDeserializer);
 
@@ -193,14 +158,13 @@ impl HtkMlfDeserializer {
     /// Reads the labels of a file as the stream `stream`. `classes` is their number: the values of a sample.
     #[must_use]
     pub fn new(stream: &str, mlf_file: impl AsRef<Path>, classes: usize) -> HtkMlfDeserializer {
-        let head = "type = \"HTKMLFDeserializer\" ; module = \"HTKDeserializers\"";
-        HtkMlfDeserializer(labels(head, stream, mlf_file.as_ref(), classes))
+        HtkMlfDeserializer(labels("HTKMLFDeserializer", stream, mlf_file.as_ref(), classes))
     }
 
     /// Adds another file of labels, read after those before it (`mlfFileList`).
     #[must_use]
     pub fn add_mlf_file(mut self, mlf_file: impl AsRef<Path>) -> Self {
-        self.0.files.paths.push(mlf_file.as_ref().to_owned());
+        self.0.paths.push(mlf_file.as_ref().to_owned());
         self
     }
 
@@ -208,7 +172,7 @@ impl HtkMlfDeserializer {
     /// fourth column with the number of the class.
     #[must_use]
     pub fn state_list(mut self, path: impl AsRef<Path>) -> Self {
-        self.0.set_path("labelMappingFile", path.as_ref());
+        self.0.inner.set("labelMappingFile", path.as_ref());
         self
     }
 
@@ -224,8 +188,8 @@ impl HtkMlfDeserializer {
 }
 
 /// Labels of frames in CNTK's binary files: one sparse stream of class numbers. It follows a deserializer of features.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HtkMlfBinaryDeserializer(StreamSection);
+#[derive(Debug, Clone, PartialEq)]
+pub struct HtkMlfBinaryDeserializer(OneStream);
 
 deserializer!(HtkMlfBinaryDeserializer);
 
@@ -233,14 +197,13 @@ impl HtkMlfBinaryDeserializer {
     /// Reads the labels of a file as the stream `stream`. `classes` is their number: the values of a sample.
     #[must_use]
     pub fn new(stream: &str, mlf_file: impl AsRef<Path>, classes: usize) -> HtkMlfBinaryDeserializer {
-        let head = "type = \"HTKMLFBinaryDeserializer\" ; module = \"HTKDeserializers\"";
-        HtkMlfBinaryDeserializer(labels(head, stream, mlf_file.as_ref(), classes))
+        HtkMlfBinaryDeserializer(labels("HTKMLFBinaryDeserializer", stream, mlf_file.as_ref(), classes))
     }
 
     /// Adds another file of labels, read after those before it (`mlfFileList`).
     #[must_use]
     pub fn add_mlf_file(mut self, mlf_file: impl AsRef<Path>) -> Self {
-        self.0.files.paths.push(mlf_file.as_ref().to_owned());
+        self.0.paths.push(mlf_file.as_ref().to_owned());
         self
     }
 
@@ -255,17 +218,16 @@ impl HtkMlfBinaryDeserializer {
 
 /// Only the very section of the stream may have the paths of labels, and an array of one would be taken for the path of a
 /// list of files.
-fn labels(head: &'static str, stream: &str, mlf_file: &Path, classes: usize) -> StreamSection {
-    let files =
-        Files { paths: vec![mlf_file.to_owned()], keys: ("mlfFile", "mlfFileList"), is_inherited: false };
-    let mut section = StreamSection::new(head, stream, files);
-    section.inner.set("labelDim", classes);
-    section
+fn labels(name: &str, stream: &str, mlf_file: &Path, classes: usize) -> OneStream {
+    let keys = PathKeys { one: "mlfFile", several: "mlfFileList", is_outside: false };
+    let mut labels = OneStream::new(of_module(name, MODULE), stream, mlf_file, keys);
+    labels.inner.set("labelDim", classes);
+    labels
 }
 
 /// Lattices: one stream of opaque bytes for each utterance. It follows a deserializer of features.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LatticeDeserializer(StreamSection);
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatticeDeserializer(OneStream);
 
 deserializer!(LatticeDeserializer);
 
@@ -273,10 +235,9 @@ impl LatticeDeserializer {
     /// Reads the lattices of the tables of contents that `index_file` lists as the stream `stream`.
     #[must_use]
     pub fn new(stream: &str, index_file: impl AsRef<Path>) -> LatticeDeserializer {
-        let head = "type = \"LatticeDeserializer\" ; module = \"HTKDeserializers\"";
-        let paths = vec![index_file.as_ref().to_owned()];
-        let files = Files { paths, keys: ("latticeIndexFile", "latticeIndexFile"), is_inherited: true };
-        LatticeDeserializer(StreamSection::new(head, stream, files))
+        let keys = PathKeys { one: "latticeIndexFile", several: "latticeIndexFile", is_outside: true };
+        let outer = of_module("LatticeDeserializer", MODULE);
+        LatticeDeserializer(OneStream::new(outer, stream, index_file.as_ref(), keys))
     }
 
     keys_of! {
@@ -296,10 +257,11 @@ impl LatticeDeserializer {
 ///
 /// let features = KaldiDeserializer::script("features", "feats.scp", 40).context_window(5, 5);
 /// let labels = KaldiDeserializer::archive("labels", "ali.ark", 3000).sparse();
-/// # assert!(labels.to_string().contains("format = sparse"));
+/// # assert!(labels.to_configuration()?.contains("format = sparse"));
+/// # Ok::<(), cntk_reader::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KaldiDeserializer(StreamSection);
+#[derive(Debug, Clone, PartialEq)]
+pub struct KaldiDeserializer(OneStream);
 
 deserializer!(KaldiDeserializer);
 
@@ -318,10 +280,10 @@ impl KaldiDeserializer {
     }
 
     fn of(stream: &str, key: &'static str, path: &Path, dim: usize) -> KaldiDeserializer {
-        let files = Files { paths: vec![path.to_owned()], keys: (key, key), is_inherited: true };
-        let mut section = StreamSection::new("type = \"KaldiDeserializer\"", stream, files);
-        section.inner.set("dim", dim);
-        KaldiDeserializer(section)
+        let keys = PathKeys { one: key, several: key, is_outside: true };
+        let mut archives = OneStream::new(Values::of_type("KaldiDeserializer"), stream, path, keys);
+        archives.inner.set("dim", dim);
+        KaldiDeserializer(archives)
     }
 
     /// The archive has integer vectors of class numbers below `dim` (`format = "sparse"`; default: matrices of features).
@@ -334,7 +296,7 @@ impl KaldiDeserializer {
     /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
     #[must_use]
     pub fn context_window(mut self, before: u32, after: u32) -> Self {
-        self.0.inner.set("contextWindow", format!("{before}:{after}"));
+        self.0.inner.set("contextWindow", (before, after));
         self
     }
 

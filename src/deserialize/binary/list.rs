@@ -6,18 +6,19 @@ use crate::corpus::Corpus;
 use crate::deserialize::Chunk;
 use crate::deserialize::binary::BinaryOptions;
 use crate::deserialize::concat::{Concat, Format, KeyRule};
-use crate::deserialize::{ChunkTable, Deserializer, files};
+use crate::deserialize::files::{self, Files};
+use crate::deserialize::{ChunkTable, Deserializer};
 use crate::pool::Pool;
 use crate::sequence::ChunkId;
 use std::sync::Arc;
 
-/// Opens the files that `options.file` names, and reads their tables. Runs on a thread of the library's pool. With `narrow`,
+/// Opens the files of `options`, and reads their tables. Runs on a thread of the library's pool. With `narrow`,
 /// small numbers are stored narrow, as packers can read them.
 pub fn open_files(options: &BinaryOptions, corpus: &Corpus, narrow: bool) -> Result<Arc<dyn Deserializer>> {
     super::check_corpus(options, corpus)?;
-    let mut paths = files::named(&options.file)?;
+    let mut paths = options.files.paths()?;
     if let [path] = &mut *paths {
-        let options = BinaryOptions { file: std::mem::take(path), ..options.clone() };
+        let options = BinaryOptions { files: Files::one(std::mem::take(path)), ..options.clone() };
         let opened = BinaryDeserializer::open(&options, corpus)?;
         return Ok(Arc::new(if narrow { opened.narrow() } else { opened }));
     }
@@ -41,7 +42,7 @@ impl Format for BinaryFormat {
     const REPORTS_KEYS: bool = false;
 
     fn open(&self, path: &str, _: Option<&Pool>) -> Result<BinaryDeserializer> {
-        let options = BinaryOptions { file: path.to_owned(), ..self.options.clone() };
+        let options = BinaryOptions { files: Files::one(path.to_owned()), ..self.options.clone() };
         let element = Some(options.element);
         let opened = BinaryDeserializer::open_in(&self.common, self.stays_open, &options, element)
             .map_err(|error| error.in_file(path))?;

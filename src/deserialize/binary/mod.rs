@@ -105,7 +105,7 @@ impl BinaryDeserializer {
         options: &BinaryOptions,
         element: Option<ElementType>,
     ) -> Result<Self> {
-        let path = &options.file;
+        let path = options.files.name();
         let file = DataFile::open(path)?;
         let header = Header::read(&file)?;
         if let Some(element) = element {
@@ -175,7 +175,7 @@ fn check_corpus(options: &BinaryOptions, corpus: &Corpus) -> Result<()> {
     let message = "Binary deserializer does not support non-numeric sequence keys.";
     let detail =
         "Binary files number their sequences: remove ‹numeric_keys = false›, or read the data as text.";
-    Err(Error::argument(message).with_detail(detail).in_file(&options.file))
+    Err(Error::argument(message).with_detail(detail).in_file(options.files.name()))
 }
 
 /// Refuses new names of streams that the file does not have, and two for one stream.

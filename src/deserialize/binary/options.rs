@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
+use crate::deserialize::files::Files;
 use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
 use crate::log::Logger;
@@ -13,8 +14,8 @@ use crate::stream::ElementType;
 /// Options of the binary deserializer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BinaryOptions {
-    /// Path of the file; or a pattern, or a list of both.
-    pub file: String,
+    /// The files, which are one after the other.
+    pub files: Files,
     /// Several files share one numbering of sequences (`sharedIds`).
     pub shared_ids: bool,
     /// New names of streams with their names in the file.
@@ -36,14 +37,13 @@ impl Format for BinaryOptions {
     }
 
     fn name(&self) -> &str {
-        &self.file
+        self.files.name()
     }
 
     fn facts(&self) -> Facts {
         Facts {
             signature: Signature::Is(FileFormat::Cbf),
             has_written_indices: true,
-            files_hold_data: true,
             lacks_keys: true,
             ..Facts::default()
         }
@@ -52,6 +52,10 @@ impl Format for BinaryOptions {
     fn open(&self, context: Context<'_>) -> Result<Opened> {
         let Context { corpus, pool, .. } = context;
         Ok(AnyDeserializer::Known(pool.install(|| super::open_files(self, corpus, true))?).into())
+    }
+
+    fn data_files(&self) -> Result<Vec<String>> {
+        self.files.paths()
     }
 
     fn confine(&mut self, _: &Confinement) {}

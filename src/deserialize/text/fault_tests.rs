@@ -25,7 +25,7 @@ fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
         defines_mb_size: false,
     };
     let options = TextOptions {
-        file: path,
+        files: crate::deserialize::files::Files::one(path),
         streams: vec![stream],
         skip_sequence_ids: false,
         max_errors: 0,
@@ -66,7 +66,7 @@ fn counting(count: usize) -> Vec<f32> {
 #[test]
 fn indexing_goes_on_after_faults_that_pass() {
     let (_folder, options) = lines(40_000);
-    let faults = Faults::of(&options.file);
+    let faults = Faults::of(options.files.name());
     faults.inject(Operation::Open, Fault::Fails(libc::ESTALE), 0, 3);
     faults.inject(Operation::State, Fault::Fails(libc::EIO), 1, 4);
     faults.inject(Operation::Read, Fault::Fails(libc::EINTR), 1, 30);
@@ -83,12 +83,15 @@ fn indexing_goes_on_after_faults_that_pass() {
 #[test]
 fn indexing_ends_with_the_place_where_reading_failed() {
     let (_folder, options) = lines(40_000);
-    let faults = Faults::of(&options.file);
+    let faults = Faults::of(options.files.name());
     faults.inject(Operation::Read, Fault::Fails(libc::EIO), 2, usize::MAX / 4);
     let error = open(&options).err().expect("the scan fails");
     assert_eq!(error.kind(), ErrorKind::Io);
-    assert_eq!(error.message(), format!("Error reading file '{}': Input/output error.", options.file));
-    assert_eq!(error.location().file.as_deref(), Some(options.file.as_str()));
+    assert_eq!(
+        error.message(),
+        format!("Error reading file '{}': Input/output error.", options.files.name())
+    );
+    assert_eq!(error.location().file.as_deref(), Some(options.files.name()));
     assert!(error.location().offset.is_some_and(|offset| offset > 0), "{error}");
 }
 
@@ -97,7 +100,7 @@ fn a_cache_is_read_and_written_in_spite_of_faults() {
     let (_folder, options) = lines(2000);
     let options = TextOptions { cache_index: true, ..options };
     assert!(open(&options).is_ok());
-    let cache = format!("{}._.0.0.0.v1.cache", options.file);
+    let cache = format!("{}._.0.0.0.v1.cache", options.files.name());
     let faults = Faults::of(&cache);
     faults.inject(Operation::Open, Fault::Fails(libc::EIO), 0, 4);
     faults.inject(Operation::Read, Fault::Fails(libc::ESTALE), 0, 4);
@@ -112,7 +115,7 @@ fn a_cache_is_read_and_written_in_spite_of_faults() {
 fn parsing_goes_on_after_faults_that_pass() {
     let (_folder, options) = lines(40_000);
     let deserializer = open(&options).expect("it is indexed");
-    let faults = Faults::of(&options.file);
+    let faults = Faults::of(options.files.name());
     faults.inject(Operation::Read, Fault::Fails(libc::EIO), 0, 4);
     faults.inject(Operation::Read, Fault::Fails(libc::EINTR), 0, 20);
     faults.inject(Operation::Read, Fault::Reads(33), 0, 3);
@@ -124,7 +127,7 @@ fn parsing_goes_on_after_faults_that_pass() {
 fn a_chunk_that_cannot_be_read_is_an_error_with_its_offset_and_may_be_loaded_later() {
     let (_folder, options) = lines(40_000);
     let deserializer = open(&options).expect("it is indexed");
-    let faults = Faults::of(&options.file);
+    let faults = Faults::of(options.files.name());
     faults.inject(Operation::Read, Fault::Fails(libc::ETIMEDOUT), 0, 5);
     let error = deserializer.load(1).err().expect("it fails");
     assert_eq!(error.kind(), ErrorKind::Io);

@@ -5,14 +5,14 @@ use super::{Common, InList, TextDeserializer};
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::concat::{Concat, Format, KEY_LIMIT, KeyRule};
-use crate::deserialize::files;
+use crate::deserialize::files::{self, Files};
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::{Chunk, Deserializer};
 use crate::pool::Pool;
 use crate::sequence::ChunkId;
 use std::sync::Arc;
 
-/// Opens the files that `options.file` names. Runs on a thread of the pool. With `narrow`, small numbers are stored narrow, as
+/// Opens the files of `options`. Runs on a thread of the pool. With `narrow`, small numbers are stored narrow, as
 /// packers can read them. With `pool`, files are indexed while they are read from front to back.
 pub fn open_files(
     options: &TextOptions,
@@ -20,9 +20,9 @@ pub fn open_files(
     narrow: bool,
     pool: Option<&Pool>,
 ) -> Result<Arc<dyn Deserializer>> {
-    let mut paths = files::named(&options.file)?;
+    let mut paths = options.files.paths()?;
     if let [path] = &mut *paths {
-        let options = TextOptions { file: std::mem::take(path), ..options.clone() };
+        let options = TextOptions { files: Files::one(std::mem::take(path)), ..options.clone() };
         let opened = match pool {
             Some(pool) => TextDeserializer::open_incremental(&options, corpus, pool)?,
             None => TextDeserializer::open(&options, corpus)?,
@@ -61,7 +61,7 @@ impl Format for TextFormat {
     const REPORTS_KEYS: bool = true;
 
     fn open(&self, path: &str, pool: Option<&Pool>) -> Result<TextDeserializer> {
-        let options = TextOptions { file: path.to_owned(), ..self.options.clone() };
+        let options = TextOptions { files: Files::one(path.to_owned()), ..self.options.clone() };
         let opened = match pool {
             // An index that is made while the file is read keeps the file open.
             Some(pool) if self.list.stays_open => {

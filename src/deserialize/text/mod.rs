@@ -196,7 +196,7 @@ impl TextDeserializer {
             ..IndexOptions::of(options)
         };
         let rules = Rules::new(options, corpus)?;
-        let file = open_file(&options.file)?;
+        let file = open_file(options.files.name())?;
         let index = index(&file, &index_options)?;
         let handle = FileHandle::new(file, list.stays_open)?;
         Self::with_index(options, rules, handle, index, Arc::clone(&list.common))

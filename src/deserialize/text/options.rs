@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
+use crate::deserialize::files::Files;
 use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
 use crate::file::Confinement;
 use crate::log::Logger;
@@ -15,8 +16,8 @@ pub const MOST_ERRORS: u32 = crate::limits::MOST_ERRORS;
 /// Options of the text deserializer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextOptions {
-    /// Path of the file; or a pattern, or a list of both.
-    pub file: String,
+    /// The files, which are one after the other.
+    pub files: Files,
     /// Several files share one numbering of sequences (`sharedIds`).
     pub shared_ids: bool,
     /// Streams, sorted by name without regard to case: their order is the order of stream numbers.
@@ -78,14 +79,13 @@ impl Format for TextOptions {
     }
 
     fn name(&self) -> &str {
-        &self.file
+        self.files.name()
     }
 
     fn facts(&self) -> Facts {
         Facts {
             signature: Signature::Explained,
             has_written_indices: true,
-            files_hold_data: true,
             suggests_chunk_size: true,
             ..Facts::default()
         }
@@ -95,6 +95,10 @@ impl Format for TextOptions {
         let Context { corpus, pool, is_incremental, .. } = context;
         let open = || super::open_files(self, corpus, true, is_incremental.then_some(pool));
         Ok(AnyDeserializer::Known(pool.install(open)?).into())
+    }
+
+    fn data_files(&self) -> Result<Vec<String>> {
+        self.files.paths()
     }
 
     fn confine(&mut self, _: &Confinement) {}

@@ -39,7 +39,7 @@ impl IndexCache {
     /// The cache of the file of these options.
     pub(crate) fn of(options: &TextOptions, corpus: &Arc<Corpus>) -> IndexCache {
         let index = IndexOptions { cache: true, ..IndexOptions::of(options) };
-        IndexCache { file: options.file.clone(), options: index, corpus: Arc::clone(corpus) }
+        IndexCache { file: options.files.name().to_owned(), options: index, corpus: Arc::clone(corpus) }
     }
 
     /// Path of the text file.

@@ -54,7 +54,7 @@ impl Rules {
     pub fn new(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Rules> {
         let wrong = |text, detail, stream: &str| {
             let error = Error::config(ExceptionClass::Runtime, text).with_detail(detail);
-            error.in_file(&options.file).in_stream(stream)
+            error.in_file(options.files.name()).in_stream(stream)
         };
         let mut streams: Vec<StreamRule> = Vec::with_capacity(options.streams.len());
         let mut aliases = Distinct::default();
@@ -89,7 +89,7 @@ impl Rules {
             });
         }
         Ok(Rules {
-            file: options.file.clone(),
+            file: options.files.name().to_owned(),
             longest_alias: streams.iter().map(|stream| stream.alias.len()).max().unwrap_or(0),
             refuses_long_names: options.quirks.refuses_long_names,
             refuses_text_ids: options.quirks.refuses_text_ids,

@@ -29,7 +29,7 @@ pub fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
         defines_mb_size: false,
     };
     TextOptions {
-        file: file.path().to_str().expect("UTF-8").into(),
+        files: crate::deserialize::files::Files::one(file.path().to_str().expect("UTF-8").into()),
         streams: vec![stream("s", 1000, Storage::SparseCsc), stream("x", 2, Storage::Dense)],
         skip_sequence_ids: false,
         max_errors,
@@ -319,7 +319,8 @@ fn sequences_without_data_may_be_skipped() {
 fn files_that_cannot_be_opened() {
     let file = file(b"");
     for (path, text) in [("/nonexistent/x.ctf", "is not open."), ("/", "Error reading file")] {
-        let options = TextOptions { file: path.into(), ..options(&file, 0) };
+        let options =
+            TextOptions { files: crate::deserialize::files::Files::one(path.into()), ..options(&file, 0) };
         let error = failure(TextDeserializer::open(&options, &Arc::new(Corpus::Numeric)));
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.message().contains(text), "{error}");

@@ -1,0 +1,332 @@
+//! Options as typed values: of a reader, a deserializer, a stream, a transform.
+
+use super::call::{call, given, guard_silently};
+use super::error::cntk_reader_error;
+use super::source::to_path;
+use super::status::cntk_reader_status;
+use super::text;
+use crate::config::values::{Value, Values};
+use crate::{Error, Result};
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
+
+/// Options with values: those of a reader, with the options of its deserializers inside, those of their streams inside
+/// these, and so on. Their names are the keys of CNTK's configuration language, but values need no quotes, and nothing in
+/// one is a comment, a variable or a default: paths and names of streams may have any characters. Set as `options` of a
+/// cntk_reader_source.
+///
+/// A reader of the stream `features` of a text file:
+///
+///     stream: dim = 784, format = "dense"
+///     input: features = stream
+///     deserializer: type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader", file, input
+///     reader: randomize = 0, deserializers = deserializer
+///
+/// Threads: one at a time while it is changed.
+pub struct cntk_reader_options(pub(super) Values);
+
+/// Makes options without values, which the caller owns.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_options_create(
+    options: Option<&mut MaybeUninit<*mut cntk_reader_options>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let options = given(options, "options")?;
+        options.write(Box::into_raw(Box::new(cntk_reader_options(Values::default()))));
+        Ok(())
+    })
+}
+
+/// Makes a copy of options, which the caller owns.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_options_copy(
+    options: Option<&cntk_reader_options>,
+    copy: Option<&mut MaybeUninit<*mut cntk_reader_options>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (cntk_reader_options(values), copy) = (given(options, "options")?, given(copy, "copy")?);
+        copy.write(Box::into_raw(Box::new(cntk_reader_options(values.clone()))));
+        Ok(())
+    })
+}
+
+/// Frees options. NULL is allowed. Readers that were opened from them, and options that got them as a section, stay as they
+/// are.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_options>>) {
+    guard_silently(|| drop(options));
+}
+
+/// What the setters have in common: checks the key, and changes the values.
+///
+/// # Safety
+/// `key` is NULL, which is refused, or has the bytes that `key_length` states.
+unsafe fn change(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    change: impl FnOnce(&mut Values, &str) -> Result<()>,
+) -> Result<()> {
+    let cntk_reader_options(values) = given(options, "options")?;
+    // SAFETY: this function's contract.
+    let key = unsafe { text::utf8(key, key_length, "key") }?;
+    if key.is_empty() || key.contains('\0') {
+        let message = format!("The name of an option or a stream is {key:?}.");
+        return Err(Error::argument(message).with_detail("A name is not empty and has no NUL character."));
+    }
+    change(values, key)
+}
+
+/// Adds an element to a list, which begins with the first one.
+fn add(values: &mut Values, key: &str, element: Value) -> Result<()> {
+    match values.entry(key, Value::List(Vec::new())) {
+        Value::List(elements) => elements.push(element),
+        _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
+    }
+    Ok(())
+}
+
+/// Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option had. `key` has
+/// `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and lower case are the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_flag(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: u32,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| match value {
+        0 | 1 => {
+            values.set(key, value == 1);
+            Ok(())
+        }
+        _ => Err(Error::argument(format!("The value of '{key}' is {value}. Expected 1 or 0."))),
+    };
+    // SAFETY: `key` is the caller's, as documented above.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Sets an option to a number that may be negative.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_integer(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: i64,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        values.set(key, value);
+        Ok(())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Sets an option to a number without a sign: a size, a count, a seed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_size(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: u64,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        values.set(key, value);
+        Ok(())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Sets an option to a number with a fraction.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_real(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: f64,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        values.set(key, value);
+        Ok(())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text` has `text_length` bytes,
+/// or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_text(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    text: *const c_char,
+    text_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
+        values.set(key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()));
+        Ok(())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Adds a text to an option that is a list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_text(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    text: *const c_char,
+    text_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
+        add(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()))
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Sets an option to the path of one file or folder, as the operating system has it. `path` has `path_length` bytes, or
+/// CNTK_READER_NUL_TERMINATED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_path(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    path: *const c_char,
+    path_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
+        values.set(key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?);
+        Ok(())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Adds a path to an option that is a list of paths: script files, files of labels, folders.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_path(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    path: *const c_char,
+    path_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
+        add(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?.into())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such as "train-*.ctf". A path
+/// that exists is no pattern. Their data follow those of the files before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_file(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    path: *const c_char,
+    path_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
+        let path = to_path(unsafe { text::bytes(path, path_length, "path") }?)?;
+        match values.entry(key, Value::Files(Vec::new())) {
+            Value::Files(paths) => paths.push(path.to_owned()),
+            _ => {
+                return Err(Error::argument(format!(
+                    "The option '{key}' has a value that is no list of files."
+                )));
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Sets an option to other options, which are copied: `input`, or in `input` the options of a stream by its name. A section
+/// is not replaced, because names that differ in upper and lower case alone would be one stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_section(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    section: Option<&cntk_reader_options>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        let cntk_reader_options(section) = given(section, "section")?;
+        if let Some(earlier) = values.spelled(key) {
+            let message = format!("Two streams have the names '{earlier}' and '{key}'.");
+            let detail =
+                "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
+            return Err(Error::argument(message).with_detail(detail));
+        }
+        values.set(key, section.clone());
+        Ok(())
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Adds other options, which are copied, to a list: `deserializers`, `transforms`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_section(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    section: Option<&cntk_reader_options>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    let set = |values: &mut Values, key: &str| {
+        let cntk_reader_options(section) = given(section, "section")?;
+        add(values, key, Value::Section(section.clone()))
+    };
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    call(error, || unsafe { change(options, key, key_length, set) })
+}
+
+/// Writes options in CNTK's configuration language: the lines of a configuration, or if `in_brackets` is 1 those of a
+/// section. NUL-terminated if they fit into `capacity` bytes, and their length. `text` may be NULL if `capacity` is 0. A
+/// name or a text that the language has no way to write is an error; every path can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_write(
+    options: Option<&cntk_reader_options>,
+    in_brackets: u32,
+    text: *mut c_char,
+    capacity: usize,
+    length: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (cntk_reader_options(values), length) = (given(options, "options")?, given(length, "length")?);
+        let written = match in_brackets {
+            0 => values.to_configuration()?,
+            1 => values.to_section()?,
+            _ => return Err(Error::argument(format!("'in_brackets' is {in_brackets}. Expected 1 or 0."))),
+        };
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many bytes.
+        length.write(unsafe { text::copy(&written, text, capacity) }?);
+        Ok(())
+    })
+}
