@@ -188,7 +188,7 @@
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
   {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
-   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, CNTK_READER_NUL_TERMINATED, 0, 0}
+   NULL, NULL, 0, 0, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, CNTK_READER_NUL_TERMINATED, 0, 0}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
