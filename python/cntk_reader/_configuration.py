@@ -1,4 +1,4 @@
-"""Deserializers as Python objects, and how they become a text in CNTK's configuration language."""
+"""Deserializers as Python objects, and their options."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Protocol, Union, cast, runtime_checkable
-from urllib.parse import quote
-
-import numpy as np
 
 from ._explain import explained
+from ._options import ExactPath, PathOrPattern
 from ._rules import (
     ERRORS,
     FLAG,
@@ -30,7 +28,7 @@ from ._rules import (
 if TYPE_CHECKING:
     from ._transform import Transform
 
-#: Values in the configuration language: numbers, texts, sections, lists.
+#: Values of options: numbers, texts, sections, lists.
 Value = Union[bool, int, float, str, "Mapping[str, Value]", "Sequence[Value]"]
 #: Keys and values of a section. Users' transforms stand in it as themselves until their source gives them names.
 Section = dict[str, object]
@@ -40,7 +38,7 @@ Paths = Union[Path, Sequence[Path]]
 
 @runtime_checkable
 class HasSection(Protocol):
-    """What has keys and values in the configuration language."""
+    """What has options."""
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -214,36 +212,6 @@ def transform_sections(transforms: Sequence[AnyTransform]) -> list[object]:
     return [one.section() if isinstance(one, HasSection) else one for one in transforms]
 
 
-class ExactPath(str):
-    """A path as a value: any that the file system allows."""
-
-    __slots__ = ()
-    #: Characters that keep their meaning in a URL of the path.
-    _safe = "/-._~+@"
-
-    def render(self) -> str:
-        """The path in quotes, or as its URL where quotes do not protect it."""
-        text = str(self)
-        if text and (not _is_plain_path(text) or ("*" in text or text[0] in "([{") and "*" not in self._safe):
-            return f'"file:{quote(os.fsencode(text), safe=self._safe)}"'
-        return f'"{text}"'
-
-
-class PathOrPattern(ExactPath):
-    """A path, or a pattern of paths."""
-
-    __slots__ = ()
-    _safe = ExactPath._safe + "*?[]!"
-
-
-def _is_plain_path(text: str) -> bool:
-    comment = text.startswith("#") or " #" in text or "\t#" in text
-    # One with slashes after the scheme is a URL, whoever wrote it.
-    is_like_url = text.startswith("file:") and not text.startswith("file://")
-    strange = text.startswith("'") or is_like_url or " /" in text or text == "default" or text != text.strip()
-    return not (comment or strange or '"' in text or text.count("$") > 1) and text.isascii() and text.isprintable()
-
-
 def exact_path(path: Path) -> ExactPath:
     """A path as a value."""
     return ExactPath(os.fspath(path))
@@ -374,49 +342,3 @@ class CBFDeserializer:
         if self.shared_ids:
             section["sharedIds"] = True
         return section
-
-
-def _name(name: str) -> str:
-    if not name or any(c in '=,;[](){}"#$\n\r' for c in name):
-        raise ValueError(f"The name {name!r} cannot be written in a configuration.")
-    return name
-
-
-def _string(text: str) -> str:
-    # Quotes do not protect these characters, and there is no escape.
-    if '"' in text or "\n" in text or text.count("$") > 1 or " #" in text or "\t#" in text or not text.strip():
-        raise ValueError(
-            f"The text {text!r} cannot be written in a configuration. A path can, whatever characters it has: pass it as a pathlib.Path."
-        )
-    return f'"{text}"'
-
-
-def render_value(value: object) -> str:
-    """A value in the configuration language."""
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return repr(int(value))
-    if isinstance(value, (float, np.floating)):
-        return repr(float(value))
-    if isinstance(value, os.PathLike):
-        value = exact_path(value)
-    if isinstance(value, ExactPath):
-        return value.render()
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, Mapping):
-        return "[\n" + render(value) + "]"
-    if isinstance(value, Sequence):
-        return "(" + " : ".join(render_value(item) for item in value) + ")"
-    raise TypeError(f"{value!r} cannot be written in a configuration.")
-
-
-def render(section: Mapping[str, object]) -> str:
-    """The keys of a section in the configuration language, one to a line."""
-    lines = []
-    for key, value in section.items():
-        if value is None:
-            raise TypeError(f"The option {key!r} is None. For its default, leave it out.")
-        lines.append(f"{_name(key)} = {render_value(value)}\n")
-    return "".join(lines)

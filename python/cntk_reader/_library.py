@@ -15,6 +15,7 @@ from ctypes import (
     c_double,
     c_int,
     c_int32,
+    c_int64,
     c_size_t,
     c_uint32,
     c_uint64,
@@ -350,11 +351,10 @@ class Source(Sized):
         ("text_length", c_size_t),
         ("file", c_char_p),
         ("file_length", c_size_t),
+        ("options", c_void_p),
         ("section", c_void_p),
         ("section_kind", c_uint32),
         ("release", c_uint32),
-        ("added_sections", c_void_p),
-        ("added_section_count", c_size_t),
         ("deserializers", POINTER(POINTER(UserTable))),
         ("deserializer_count", c_size_t),
         ("make", c_void_p),
@@ -499,11 +499,25 @@ quick_library = ctypes.PyDLL(path)
 
 _HANDLE = c_void_p
 _HANDLE_OUT = POINTER(c_void_p)
+#: Options, a key of them and its length.
+_KEY = [_HANDLE, c_char_p, c_size_t]
 
 # Functions that may fail, with their arguments except the last one, which receives the error.
 _PROTOTYPES: dict[str, list[Any]] = {
     "canceller_create": [_HANDLE_OUT],
     "canceller_cancel": [_HANDLE, POINTER(c_uint32)],
+    "options_create": [_HANDLE_OUT],
+    "options_set_flag": [*_KEY, c_uint32],
+    "options_set_integer": [*_KEY, c_int64],
+    "options_set_size": [*_KEY, c_uint64],
+    "options_set_real": [*_KEY, c_double],
+    "options_set_text": [*_KEY, c_char_p, c_size_t],
+    "options_set_path": [*_KEY, c_char_p, c_size_t],
+    "options_set_section": [*_KEY, _HANDLE],
+    "options_add_text": [*_KEY, c_char_p, c_size_t],
+    "options_add_path": [*_KEY, c_char_p, c_size_t],
+    "options_add_file": [*_KEY, c_char_p, c_size_t],
+    "options_add_section": [*_KEY, _HANDLE],
     "open": [POINTER(Source), _HANDLE_OUT],
     "source_list_readers": [POINTER(Source), c_char_p, c_size_t, POINTER(c_size_t)],
     "describe": [_HANDLE, POINTER(Info)],
@@ -544,6 +558,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
 _PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "free": (None, [_HANDLE]),
     "canceller_free": (None, [_HANDLE]),
+    "options_free": (None, [_HANDLE]),
     "minibatch_release": (None, [_HANDLE]),
     "buffer_free": (None, [_HANDLE]),
     "error_describe": (c_int, [_HANDLE, POINTER(ErrorInfo)]),
@@ -573,6 +588,7 @@ def _function(name: str, quick: bool = False) -> Callable[..., Any]:
 
 destroy = _function("free")
 canceller_free = _function("canceller_free", quick=True)
+options_free = _function("options_free", quick=True)
 minibatch_release = _function("minibatch_release")
 buffer_free = _function("buffer_free")
 fail = _function("failure_set_message", quick=True)

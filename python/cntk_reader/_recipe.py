@@ -11,10 +11,11 @@ from functools import partial
 from typing import Union
 
 from . import _library as lib
-from ._configuration import HasSection, Section, Value, render, transform_sections
+from ._configuration import HasSection, Section, Value, transform_sections
 from ._files import is_mounted
 from ._images import name_transforms
 from ._interrupt import Canceller, awaited
+from ._options import Options
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, UserDeserializer
@@ -56,19 +57,18 @@ Opened = tuple[c_void_p, list[Union[Bridge, TransformBridge]]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A configuration, as text or as a file, and users' deserializers and transforms by the names that it has for them.
+    """Options, or a configuration as text or as a file; and users' deserializers and transforms by the names there.
 
     It can be pickled if the users' objects can.
     """
 
+    options: Mapping[str, object] | None = None
     text: str | None = None
     path: str | None = None
     #: The name of one of the configuration's readers; None: it has only one.
     reader: str | None = None
     users: Mapping[str, UserDeserializer] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
-    #: The text was made of objects, so nobody knows its lines.
-    is_composed: bool = False
 
     def open(self, canceller: Canceller) -> Opened:
         """A reader, and the tables of callbacks that have to live as long as it. Ctrl-C and ``canceller`` end it."""
@@ -80,7 +80,8 @@ class Recipe:
         pointers = [ctypes.pointer(bridge.table) for bridge in bridges]
         transform_bridges = [TransformBridge(user, name) for name, user in self.transforms.items()]
         transform_pointers = [ctypes.pointer(bridge.table) for bridge in transform_bridges]
-        source = self._source()
+        options = None if self.options is None else Options(self.options)
+        source = self._source(options)
         if self.reader is not None:
             source.reader = self.reader.encode()
             source.reader_length = len(source.reader)
@@ -94,16 +95,17 @@ class Recipe:
             _open(byref(source), byref(handle))
         return handle, tables
 
-    def _source(self) -> lib.Source:
+    def _source(self, options: Options | None = None) -> lib.Source:
         source = lib.Source()
-        if self.path is not None:
+        if options is not None:
+            source.options = options.handle
+            source.front_end = lib.FRONT_END_PYTHON
+        elif self.path is not None:
             source.file = os.fsencode(self.path)
             source.file_length = lib.NUL_TERMINATED
         else:
             source.text = (self.text or "").encode()
             source.text_length = len(source.text)
-            if self.is_composed:
-                source.front_end = lib.FRONT_END_PYTHON
         return source
 
     def readers(self) -> list[str]:
@@ -193,4 +195,4 @@ def compose(
                 'MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))))'
             )
     configuration["deserializers"] = name_transforms(sections, transforms)
-    return Recipe(text=render(configuration), users=users, transforms=transforms, is_composed=True)
+    return Recipe(options=configuration, users=users, transforms=transforms)

@@ -295,8 +295,11 @@ class MinibatchSource(OpenReader):
         recipe, limits, size, workers, rank = self._settings()
         if recipe.path is not None:
             raise ValueError("The configuration is a file, and does not say lockstep = true.")
-        # The last of several values counts, and sections inside see those of the text around them.
-        recipe = dataclasses.replace(recipe, text=f"{recipe.text or ''}\nlockstep = true\n")
+        if recipe.options is not None:
+            recipe = dataclasses.replace(recipe, options={**recipe.options, "lockstep": True})
+        else:
+            # The last of several values counts, and sections inside see those of the text around them.
+            recipe = dataclasses.replace(recipe, text=f"{recipe.text or ''}\nlockstep = true\n")
         return _reopened(type(self), recipe, limits, size, workers, rank)
 
     def __reduce__(self) -> tuple[object, ...]:

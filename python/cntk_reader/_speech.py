@@ -12,7 +12,6 @@ from ._configuration import (
     CBFDeserializer,
     CTFDeserializer,
     Deserializer,
-    ExactPath,
     Path,
     Paths,
     Section,
@@ -23,6 +22,7 @@ from ._configuration import (
 )
 from ._explain import explained
 from ._images import Base64ImageDeserializer, ImageDeserializer
+from ._options import ExactPath
 from ._rules import FLAG, PATH, Maybe
 
 _MODULE = "HTKDeserializers"

@@ -112,6 +112,36 @@ class OfEveryKind(unittest.TestCase):
                         with self.assertRaisesRegex(ValueError, f"knows nothing of '{option}'"):
                             make(streams)
 
+    def test_any_name_and_path(self):
+        """Names, fields and paths with characters that a configuration has no way to write."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a b=c;d", '"quoted"', "$x$ [1] (2) # 3", "default", "'", "ä\nb"):
+                path = Path(folder) / f"{name} #.ctf"
+                path.write_text("|f'\" 1 2\n|f'\" 3 4\n")
+                streams = {name: StreamDef("f'\"", 2)}
+                with self.subTest(name), MinibatchSource(CTFDeserializer(path, streams), randomize=False) as source:
+                    self.assertEqual(list(source.streams), [name])
+                    self.assertEqual(source.next_minibatch(2)[name].array.tolist(), [[[1, 2], [3, 4]]])
+                    self.assertEqual(list(source.reopen().streams), [name])
+            for name in ("", "a\0b"):
+                with self.assertRaisesRegex(ValueError, "is no name of an option or a stream"):
+                    MinibatchSource(CTFDeserializer("a", {name: StreamDef(shape=1)}))
+
+    def test_values_of_options(self):
+        data = from_arrays(x=np.ones((4, 1), np.float32))
+        for value, message in [
+            (None, "The option 'prefetch' is None. For its default, leave it out."),
+            (object(), "is no value of an option"),
+            ([object()], "is no value of an option"),
+            (b"x", "is no value of an option"),
+        ]:
+            with self.assertRaisesRegex(TypeError, message):
+                MinibatchSource(data, options={"prefetch": value})
+        with self.assertRaisesRegex(OverflowError, "no number of 64 bits"):
+            MinibatchSource(data, options={"randomizationSeed": 2**64})
+        with MinibatchSource(data, options={"randomizationSeed": 2**64 - 1, "prefetch": np.bool_(False)}) as source:
+            self.assertEqual(source.next_minibatch(4)["x"].num_samples, 4)
+
     def test_two_of_one_field(self):
         for kind in (ImageDeserializer, Base64ImageDeserializer):
             for field in ("image", "label"):

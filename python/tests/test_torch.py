@@ -320,7 +320,10 @@ def steps_of_a_rank(rank, ranks, path, store, folder):
         assert dataset.source.lockstep and not source.lockstep
         own = Dataset(open_source(path), 6, lockstep=False, convert=lambda minibatch: minibatch["x"].num_samples)
         alone = sum(own)
-        text = MinibatchSource.from_text(source._recipe.text)
+        text = MinibatchSource.from_text(
+            f"""deserializers = ([ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "{path}"
+            input = [ x = [ dim = 1 ; format = "dense" ] ] ])"""
+        )
         locked = Dataset(text, 6, convert=lambda minibatch: 1).source.lockstep
         truncated = Dataset(open_source(path, truncation_length=2), 6)
         try:
