@@ -330,3 +330,129 @@ pub unsafe extern "C" fn cntk_reader_options_write(
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capi::status::cntk_reader_status::{
+        CNTK_READER_STATUS_CONFIG, CNTK_READER_STATUS_INVALID_ARGUMENT, CNTK_READER_STATUS_OK,
+    };
+    use crate::capi::text::NUL_TERMINATED;
+    use std::ffi::CStr;
+    use std::ptr::null;
+
+    const END: usize = NUL_TERMINATED;
+
+    fn text_of(options: &cntk_reader_options) -> String {
+        let (mut length, mut buffer) = (MaybeUninit::new(0), vec![0u8; 200]);
+        let place = buffer.as_mut_ptr().cast();
+        // SAFETY: the buffer has as many bytes as are stated.
+        let status =
+            unsafe { cntk_reader_options_write(Some(options), 0, place, 200, Some(&mut length), None) };
+        assert_eq!(status, CNTK_READER_STATUS_OK);
+        CStr::from_bytes_until_nul(&buffer).expect("a NUL").to_str().expect("UTF-8").to_owned()
+    }
+
+    /// Every kind of value, as CNTK's language has it.
+    #[test]
+    fn values_of_each_kind() {
+        let mut options = cntk_reader_options(Values::default());
+        let mut stream = cntk_reader_options(Values::default());
+        let ok = CNTK_READER_STATUS_OK;
+        // SAFETY: all texts are literals with a NUL.
+        unsafe {
+            let key = |name: &'static CStr| name.as_ptr();
+            let value = key;
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), key(c"a"), 1, 1, None), ok);
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), key(c"A"), END, 0, None), ok);
+            assert_eq!(cntk_reader_options_set_integer(Some(&mut options), key(c"b"), END, -1, None), ok);
+            assert_eq!(cntk_reader_options_set_size(Some(&mut options), key(c"c"), END, u64::MAX, None), ok);
+            assert_eq!(cntk_reader_options_set_real(Some(&mut options), key(c"d"), END, 0.25, None), ok);
+            let text = value(c"e f");
+            assert_eq!(cntk_reader_options_set_text(Some(&mut options), key(c"e"), END, text, END, None), ok);
+            assert_eq!(cntk_reader_options_add_text(Some(&mut options), key(c"g"), END, text, 1, None), ok);
+            let path = value(c"/x \"y\" \xff");
+            assert_eq!(cntk_reader_options_set_path(Some(&mut options), key(c"p"), END, path, END, None), ok);
+            for _ in 0..2 {
+                let files = Some(&mut options);
+                assert_eq!(
+                    cntk_reader_options_add_file(files, key(c"q"), END, value(c"*.ctf"), END, None),
+                    ok
+                );
+            }
+            assert_eq!(
+                cntk_reader_options_add_path(Some(&mut options), key(c"r"), END, value(c"*"), END, None),
+                ok
+            );
+            assert_eq!(cntk_reader_options_set_size(Some(&mut stream), key(c"dim"), END, 3, None), ok);
+            let section = Some(&stream);
+            assert_eq!(
+                cntk_reader_options_set_section(Some(&mut options), key(c"s"), END, section, None),
+                ok
+            );
+            assert_eq!(
+                cntk_reader_options_add_section(Some(&mut options), key(c"t"), END, section, None),
+                ok
+            );
+        }
+        let expected = "a = false\nb = -1\nc = 18446744073709551615\nd = 0.25\ne = \"e f\"\ng = (\"e\")\n\
+                        p = \"file:/x%20%22y%22%20%FF\"\nq = (\"*.ctf\":\"*.ctf\")\nr = (\"file:%2A\")\n\
+                        s = [\n  dim = 3\n]\nt = ([\n  dim = 3\n])\n";
+        assert_eq!(text_of(&options), expected);
+        let mut copy = MaybeUninit::uninit();
+        assert_eq!(cntk_reader_options_copy(Some(&options), Some(&mut copy), None), ok);
+        // SAFETY: written by the call above, which succeeded, and owned by this test.
+        let mut copy = unsafe { Box::from_raw(copy.assume_init()) };
+        // SAFETY: a literal with a NUL.
+        unsafe { cntk_reader_options_set_flag(Some(&mut copy), c"a".as_ptr(), END, 1, None) };
+        assert_eq!(
+            (text_of(&options), text_of(&copy)),
+            (expected.into(), expected.replacen("false", "true", 1))
+        );
+        cntk_reader_options_free(Some(copy));
+        cntk_reader_options_free(None);
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused() {
+        let mut options = cntk_reader_options(Values::default());
+        let refused = CNTK_READER_STATUS_INVALID_ARGUMENT;
+        let section = cntk_reader_options(Values::default());
+        // SAFETY: all texts are NULL, or literals with a NUL.
+        unsafe {
+            let a = c"a".as_ptr();
+            assert_eq!(cntk_reader_options_set_flag(None, a, END, 1, None), refused);
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), null(), END, 1, None), refused);
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), c"".as_ptr(), END, 1, None), refused);
+            assert_eq!(
+                cntk_reader_options_set_flag(Some(&mut options), b"a\0b".as_ptr().cast(), 3, 1, None),
+                refused
+            );
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), a, END, 2, None), refused);
+            assert_eq!(cntk_reader_options_set_text(Some(&mut options), a, END, null(), END, None), refused);
+            assert_eq!(
+                cntk_reader_options_set_text(Some(&mut options), a, END, c"\xff".as_ptr(), END, None),
+                refused
+            );
+            assert_eq!(cntk_reader_options_set_path(Some(&mut options), a, END, null(), END, None), refused);
+            assert_eq!(cntk_reader_options_set_section(Some(&mut options), a, END, None, None), refused);
+            cntk_reader_options_set_flag(Some(&mut options), a, END, 1, None);
+            assert_eq!(cntk_reader_options_add_text(Some(&mut options), a, END, a, END, None), refused);
+            assert_eq!(cntk_reader_options_add_file(Some(&mut options), a, END, a, END, None), refused);
+            let capital = c"A".as_ptr();
+            assert_eq!(
+                cntk_reader_options_set_section(Some(&mut options), capital, END, Some(&section), None),
+                refused
+            );
+            let mut length = MaybeUninit::new(0);
+            let none = std::ptr::null_mut();
+            assert_eq!(
+                cntk_reader_options_write(Some(&options), 2, none, 0, Some(&mut length), None),
+                refused
+            );
+            cntk_reader_options_set_text(Some(&mut options), a, END, c"\"".as_ptr(), END, None);
+            let unwritable = cntk_reader_options_write(Some(&options), 0, none, 0, Some(&mut length), None);
+            assert_eq!(unwritable, CNTK_READER_STATUS_CONFIG);
+        }
+    }
+}
