@@ -188,7 +188,7 @@
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
   {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
-   NULL, NULL, 0, 0, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, CNTK_READER_NUL_TERMINATED, 0, 0}
+   NULL, NULL, 0, 0, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, CNTK_READER_NUL_TERMINATED}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
@@ -1455,15 +1455,6 @@ typedef struct {
    * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
    */
   size_t reader_length;
-  /**
-   * A cntk_reader_front_end: the interface that made `options` for its user. Not with the other members, which are
-   * configurations.
-   */
-  uint32_t front_end;
-  /**
-   * 0.
-   */
-  uint32_t reserved;
 } cntk_reader_source;
 
 /**
@@ -2351,9 +2342,12 @@ cntk_reader_status cntk_reader_canceller_cancel(const cntk_reader_canceller *can
 void cntk_reader_canceller_free(cntk_reader_canceller *canceller);
 
 /**
- * Makes options without values, which the caller owns.
+ * Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end: messages call options what
+ * it calls them; programs in C have CNTK_READER_FRONT_END_CONFIGURATION.
  */
-cntk_reader_status cntk_reader_options_create(cntk_reader_options **options, cntk_reader_error **error);
+cntk_reader_status cntk_reader_options_create(uint32_t front_end,
+                                              cntk_reader_options **options,
+                                              cntk_reader_error **error);
 
 /**
  * Makes a copy of options, which the caller owns.

@@ -260,19 +260,19 @@ fn transforms_that_do_not_fit_are_errors() {
         (
             vec!["Scale width=20 height=12 channels=3 scaleMode=crop"],
             image,
-            "Scale with scaleMode = \"crop\" cannot bring an image of 13x9 to 20x12: with its own proportions it becomes \
+            "Scale with 'scaleMode = crop' cannot bring an image of 13x9 to 20x12: with its own proportions it becomes \
              17x12, which is smaller.",
         ),
         (
             vec!["Scale width=20 height=12 channels=3 scaleMode=pad"],
             image,
-            "Scale with scaleMode = \"pad\" cannot bring an image of 13x9 to 20x12: with its own proportions it becomes \
+            "Scale with 'scaleMode = pad' cannot bring an image of 13x9 to 20x12: with its own proportions it becomes \
              20x14, which is larger.",
         ),
         (
             vec!["Scale width=4 height=4 channels=3 scaleMode=pad"],
             ImageInfo::decoded(1000, 1, 3),
-            "Scale with scaleMode = \"pad\" cannot bring an image of 1000x1 to 4x4: with its own proportions it becomes \
+            "Scale with 'scaleMode = pad' cannot bring an image of 1000x1 to 4x4: with its own proportions it becomes \
              4x0, which is narrower than a pixel.",
         ),
         (

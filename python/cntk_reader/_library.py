@@ -364,8 +364,6 @@ class Source(Sized):
         ("canceller", c_void_p),
         ("reader", c_char_p),
         ("reader_length", c_size_t),
-        ("front_end", c_uint32),
-        ("reserved", c_uint32),
     ]
 
 
@@ -506,7 +504,7 @@ _KEY = [_HANDLE, c_char_p, c_size_t]
 _PROTOTYPES: dict[str, list[Any]] = {
     "canceller_create": [_HANDLE_OUT],
     "canceller_cancel": [_HANDLE, POINTER(c_uint32)],
-    "options_create": [_HANDLE_OUT],
+    "options_create": [c_uint32, _HANDLE_OUT],
     "options_set_flag": [*_KEY, c_uint32],
     "options_set_integer": [*_KEY, c_int64],
     "options_set_size": [*_KEY, c_uint64],

@@ -49,7 +49,7 @@ class Options:
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self.handle = c_void_p()
-        _create(byref(self.handle))
+        _create(lib.FRONT_END_PYTHON, byref(self.handle))
         weakref.finalize(self, lib.options_free, self.handle).atexit = False
         for key, value in values.items():
             if not isinstance(key, str) or not key or "\0" in key:

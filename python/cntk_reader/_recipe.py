@@ -99,7 +99,6 @@ class Recipe:
         source = lib.Source()
         if options is not None:
             source.options = options.handle
-            source.front_end = lib.FRONT_END_PYTHON
         elif self.path is not None:
             source.file = os.fsencode(self.path)
             source.file_length = lib.NUL_TERMINATED

@@ -2,10 +2,11 @@
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
-use super::source::to_path;
+use super::source::{self, to_path};
 use super::status::cntk_reader_status;
 use super::text;
-use crate::config::values::{Value, Values};
+use crate::config::values::{Value, Values, check};
+use crate::option::FrontEnd;
 use crate::{Error, Result};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -23,17 +24,20 @@ use std::mem::MaybeUninit;
 ///     reader: randomize = 0, deserializers = deserializer
 ///
 /// Threads: one at a time while it is changed.
-pub struct cntk_reader_options(pub(super) Values);
+pub struct cntk_reader_options(pub(super) Values, pub(super) FrontEnd);
 
-/// Makes options without values, which the caller owns.
+/// Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end: messages call options what
+/// it calls them; programs in C have CNTK_READER_FRONT_END_CONFIGURATION.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_options_create(
+    front_end: u32,
     options: Option<&mut MaybeUninit<*mut cntk_reader_options>>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
         let options = given(options, "options")?;
-        options.write(Box::into_raw(Box::new(cntk_reader_options(Values::default()))));
+        let made = cntk_reader_options(Values::default(), source::front_end(front_end)?);
+        options.write(Box::into_raw(Box::new(made)));
         Ok(())
     })
 }
@@ -46,8 +50,8 @@ pub extern "C" fn cntk_reader_options_copy(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (cntk_reader_options(values), copy) = (given(options, "options")?, given(copy, "copy")?);
-        copy.write(Box::into_raw(Box::new(cntk_reader_options(values.clone()))));
+        let (options, copy) = (given(options, "options")?, given(copy, "copy")?);
+        copy.write(Box::into_raw(Box::new(cntk_reader_options(options.0.clone(), options.1))));
         Ok(())
     })
 }
@@ -69,18 +73,27 @@ unsafe fn change(
     key_length: usize,
     change: impl FnOnce(&mut Values, &str) -> Result<()>,
 ) -> Result<()> {
-    let cntk_reader_options(values) = given(options, "options")?;
+    let cntk_reader_options(values, front_end) = given(options, "options")?;
     // SAFETY: this function's contract.
     let key = unsafe { text::utf8(key, key_length, "key") }?;
     if key.is_empty() || key.contains('\0') {
         let message = format!("The name of an option or a stream is {key:?}.");
         return Err(Error::argument(message).with_detail("A name is not empty and has no NUL character."));
     }
-    change(values, key)
+    change(values, key).map_err(|error| error.in_words_of(*front_end))
+}
+
+/// Sets an option to a value that it may have.
+fn set(values: &mut Values, key: &str, value: impl Into<Value>) -> Result<()> {
+    let value = value.into();
+    check(key, &value)?;
+    values.set(key, value);
+    Ok(())
 }
 
 /// Adds an element to a list, which begins with the first one.
 fn add(values: &mut Values, key: &str, element: Value) -> Result<()> {
+    check(key, &Value::List(vec![element.clone()]))?;
     match values.entry(key, Value::List(Vec::new())) {
         Value::List(elements) => elements.push(element),
         _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
@@ -98,15 +111,12 @@ pub unsafe extern "C" fn cntk_reader_options_set_flag(
     value: u32,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| match value {
-        0 | 1 => {
-            values.set(key, value == 1);
-            Ok(())
-        }
+    let change_it = |values: &mut Values, key: &str| match value {
+        0 | 1 => set(values, key, value == 1),
         _ => Err(Error::argument(format!("The value of '{key}' is {value}. Expected 1 or 0."))),
     };
     // SAFETY: `key` is the caller's, as documented above.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Sets an option to a number that may be negative.
@@ -118,12 +128,9 @@ pub unsafe extern "C" fn cntk_reader_options_set_integer(
     value: i64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
-        values.set(key, value);
-        Ok(())
-    };
+    let change_it = |values: &mut Values, key: &str| set(values, key, value);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Sets an option to a number without a sign: a size, a count, a seed.
@@ -135,12 +142,9 @@ pub unsafe extern "C" fn cntk_reader_options_set_size(
     value: u64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
-        values.set(key, value);
-        Ok(())
-    };
+    let change_it = |values: &mut Values, key: &str| set(values, key, value);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Sets an option to a number with a fraction.
@@ -152,12 +156,9 @@ pub unsafe extern "C" fn cntk_reader_options_set_real(
     value: f64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
-        values.set(key, value);
-        Ok(())
-    };
+    let change_it = |values: &mut Values, key: &str| set(values, key, value);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text` has `text_length` bytes,
@@ -171,13 +172,12 @@ pub unsafe extern "C" fn cntk_reader_options_set_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str| {
         // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
-        values.set(key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()));
-        Ok(())
+        set(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()))
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Adds a text to an option that is a list.
@@ -190,12 +190,12 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str| {
         // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
         add(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()))
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Sets an option to the path of one file or folder, as the operating system has it. `path` has `path_length` bytes, or
@@ -209,13 +209,12 @@ pub unsafe extern "C" fn cntk_reader_options_set_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str| {
         // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
-        values.set(key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?);
-        Ok(())
+        set(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Adds a path to an option that is a list of paths: script files, files of labels, folders.
@@ -228,12 +227,12 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str| {
         // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
         add(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?.into())
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such as "train-*.ctf". A path
@@ -247,9 +246,10 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str| {
         // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
         let path = to_path(unsafe { text::bytes(path, path_length, "path") }?)?;
+        check(key, &Value::Files(Vec::new()))?;
         match values.entry(key, Value::Files(Vec::new())) {
             Value::Files(paths) => paths.push(path.to_owned()),
             _ => {
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
         Ok(())
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Sets an option to other options, which are copied: `input`, or in `input` the options of a stream by its name. A section
@@ -274,19 +274,18 @@ pub unsafe extern "C" fn cntk_reader_options_set_section(
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
-        let cntk_reader_options(section) = given(section, "section")?;
+    let change_it = |values: &mut Values, key: &str| {
+        let cntk_reader_options(section, _) = given(section, "section")?;
         if let Some(earlier) = values.spelled(key) {
             let message = format!("Two streams have the names '{earlier}' and '{key}'.");
             let detail =
                 "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
             return Err(Error::argument(message).with_detail(detail));
         }
-        values.set(key, section.clone());
-        Ok(())
+        set(values, key, section.clone())
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Adds other options, which are copied, to a list: `deserializers`, `transforms`.
@@ -298,12 +297,12 @@ pub unsafe extern "C" fn cntk_reader_options_add_section(
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let set = |values: &mut Values, key: &str| {
-        let cntk_reader_options(section) = given(section, "section")?;
+    let change_it = |values: &mut Values, key: &str| {
+        let cntk_reader_options(section, _) = given(section, "section")?;
         add(values, key, Value::Section(section.clone()))
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, set) })
+    call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
 /// Writes options in CNTK's configuration language: the lines of a configuration, or if `in_brackets` is 1 those of a
@@ -319,7 +318,7 @@ pub unsafe extern "C" fn cntk_reader_options_write(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (cntk_reader_options(values), length) = (given(options, "options")?, given(length, "length")?);
+        let (cntk_reader_options(values, _), length) = (given(options, "options")?, given(length, "length")?);
         let written = match in_brackets {
             0 => values.to_configuration()?,
             1 => values.to_section()?,
@@ -356,8 +355,8 @@ mod tests {
     /// Every kind of value, as CNTK's language has it.
     #[test]
     fn values_of_each_kind() {
-        let mut options = cntk_reader_options(Values::default());
-        let mut stream = cntk_reader_options(Values::default());
+        let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        let mut stream = cntk_reader_options(Values::default(), FrontEnd::Configuration);
         let ok = CNTK_READER_STATUS_OK;
         // SAFETY: all texts are literals with a NUL.
         unsafe {
@@ -415,9 +414,9 @@ mod tests {
 
     #[test]
     fn what_is_no_option_is_refused() {
-        let mut options = cntk_reader_options(Values::default());
+        let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
         let refused = CNTK_READER_STATUS_INVALID_ARGUMENT;
-        let section = cntk_reader_options(Values::default());
+        let section = cntk_reader_options(Values::default(), FrontEnd::Configuration);
         // SAFETY: all texts are NULL, or literals with a NUL.
         unsafe {
             let a = c"a".as_ptr();
@@ -450,6 +449,24 @@ mod tests {
                 cntk_reader_options_write(Some(&options), 2, none, 0, Some(&mut length), None),
                 refused
             );
+            // What the value of an option can be is checked when it is set, in the words of the front end.
+            let max_errors = c"maxErrors".as_ptr();
+            for (front_end, word) in [(FrontEnd::Configuration, "maxErrors"), (FrontEnd::Cpp, "max_errors")] {
+                let mut options = cntk_reader_options(Values::default(), front_end);
+                let mut error = MaybeUninit::uninit();
+                let place = Some(&mut error);
+                let status =
+                    cntk_reader_options_set_size(Some(&mut options), max_errors, END, 1 << 31, place);
+                assert_eq!(status, CNTK_READER_STATUS_CONFIG);
+                let error = Box::from_raw(error.assume_init());
+                let text = CStr::from_ptr(crate::capi::error::cntk_reader_error_get_text(Some(&error)));
+                let expected = format!(
+                    "The value of '{word}' is '2147483648'. Expected a whole number from 0 to 2147483647."
+                );
+                assert!(text.to_str().expect("UTF-8").contains(&expected), "{text:?}");
+                let path = cntk_reader_options_set_path(Some(&mut options), max_errors, END, a, END, None);
+                assert_eq!(path, CNTK_READER_STATUS_CONFIG);
+            }
             cntk_reader_options_set_text(Some(&mut options), a, END, c"\"".as_ptr(), END, None);
             let unwritable = cntk_reader_options_write(Some(&options), 0, none, 0, Some(&mut length), None);
             assert_eq!(unwritable, CNTK_READER_STATUS_CONFIG);

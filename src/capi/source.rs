@@ -85,11 +85,6 @@ pub struct cntk_reader_source {
     pub reader: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub reader_length: usize,
-    /// A cntk_reader_front_end: the interface that made `options` for its user. Not with the other members, which are
-    /// configurations.
-    pub front_end: u32,
-    /// 0.
-    pub reserved: u32,
 }
 
 // SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
@@ -119,8 +114,6 @@ impl Default for cntk_reader_source {
             canceller: null(),
             reader: null(),
             reader_length: text::NUL_TERMINATED,
-            front_end: 0,
-            reserved: 0,
         }
     }
 }
@@ -150,12 +143,6 @@ impl cntk_reader_source {
     /// # Safety
     /// Each of `text`, `file`, `options` and `section` is NULL, or readable as its length or its type says.
     unsafe fn whole_config(&self) -> Result<Config> {
-        let front_end = front_end(self.front_end)?;
-        if self.options.is_null() && front_end != FrontEnd::Configuration {
-            return Err(Error::argument(
-                "A cntk_reader_source with the member 'front_end' needs the member 'options'.",
-            ));
-        }
         let given =
             [self.text.is_null(), self.file.is_null(), self.options.is_null(), self.section.is_null()];
         match given {
@@ -169,8 +156,8 @@ impl cntk_reader_source {
             }
             [true, true, false, true] => {
                 // SAFETY: `options` is not NULL, so it is of this library, by this function's contract.
-                let cntk_reader_options(values) = unsafe { &*self.options };
-                Ok(Config::of_values(values, front_end))
+                let cntk_reader_options(values, front_end) = unsafe { &*self.options };
+                Ok(Config::of_values(values, *front_end))
             }
             [true, true, true, false] => {
                 // SAFETY: `section` is not NULL, so it is a section of this library, by this function's contract.
@@ -227,7 +214,7 @@ impl cntk_reader_source {
 }
 
 /// The front end by its number: C may pass any.
-fn front_end(number: u32) -> Result<FrontEnd> {
+pub(super) fn front_end(number: u32) -> Result<FrontEnd> {
     match number {
         0 => Ok(FrontEnd::Configuration),
         1 => Ok(FrontEnd::Rust),
@@ -296,24 +283,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_front_end_is_one_of_those_there_are_and_has_made_options() {
+    fn a_source_has_one_description() {
         let of = |source: cntk_reader_source| {
             // SAFETY: the strings are literals with a NUL, the lengths say so, and the options are of this library.
             unsafe { source.whole_config() }.err().map(|error| error.to_string()).unwrap_or_default()
         };
-        let options = cntk_reader_options(crate::config::values::Values::default());
+        let options = cntk_reader_options(crate::config::values::Values::default(), FrontEnd::Python);
         let source = cntk_reader_source::default();
-        assert_eq!(of(cntk_reader_source { options: &raw const options, front_end: 3, ..source }), "");
-        let unknown = of(cntk_reader_source { options: &raw const options, front_end: 4, ..source });
-        assert!(unknown.contains("4 is not a cntk_reader_front_end"), "{unknown}");
+        assert_eq!(of(cntk_reader_source { options: &raw const options, ..source }), "");
         for other in [
             cntk_reader_source { file: c"a.cntk".as_ptr(), ..source },
             cntk_reader_source { text: c"".as_ptr(), ..source },
         ] {
-            let refused = of(cntk_reader_source { front_end: 2, ..other });
-            assert!(refused.contains("'front_end' needs the member 'options'"), "{refused}");
             let two = of(cntk_reader_source { options: &raw const options, ..other });
             assert!(two.contains("has 2 of the members"), "{two}");
         }
+        let unknown = front_end(4).expect_err("no front end").to_string();
+        assert!(unknown.contains("4 is not a cntk_reader_front_end"), "{unknown}");
     }
 }

@@ -4,10 +4,12 @@
 //! stream may have any characters. [`Section`](super::section::Section) reads these values and those of a text by the same
 //! rules. What the language can say of them, [`Values::to_configuration`] writes.
 
+use super::convert::FromValue;
 use super::syntax;
 use crate::deserialize::files::{FileSpec, Files};
 use crate::error::ExceptionClass::InvalidArgument;
 use crate::file::address;
+use crate::option::{self, Kind};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -195,6 +197,53 @@ pub(super) fn files_of(paths: &[PathBuf]) -> Files {
         })
     };
     Files::of(paths.iter().map(spec).collect())
+}
+
+/// Refuses values that no option with this key has.
+pub(crate) fn check(key: &str, value: &Value) -> Result<()> {
+    let mut kinds = option::kinds_of(key).peekable();
+    if kinds.peek().is_none() {
+        return Ok(());
+    }
+    let mut expected = Vec::new();
+    for kind in kinds {
+        if is_of(kind, value) {
+            return Ok(());
+        }
+        let described = kind.describe();
+        if !expected.contains(&described) {
+            expected.push(described);
+        }
+    }
+    let shown = value.literal().or_else(|| value.written("").ok()).unwrap_or_default();
+    let message = format!("The value of {} is '{shown}'.", option::of_key(key));
+    Err(Error::config(InvalidArgument, message).with_detail(format!("Expected {}.", expected.join(", or "))))
+}
+
+fn is_of(kind: Kind, value: &Value) -> bool {
+    let text = match value {
+        Value::Word(text) | Value::Text(text) => Some(&**text),
+        _ => None,
+    };
+    let is_number = |text: &str| text.parse::<f64>().is_ok_and(|number| number >= 0.0);
+    match kind {
+        Kind::Flag => text.is_some_and(|text| bool::from_value(text).is_ok()),
+        Kind::Whole(least, most) => text
+            .and_then(|text| text.parse::<i128>().ok())
+            .is_some_and(|number| (least..=most).contains(&number)),
+        Kind::Numbers => match value {
+            Value::List(values) => {
+                let is_one = |value: &Value| value.literal().is_some_and(|text| is_number(&text));
+                (1..=2).contains(&values.len()) && values.iter().all(is_one)
+            }
+            _ => text.is_some_and(|text| text.split(':').count() <= 2 && text.split(':').all(is_number)),
+        },
+        Kind::Choice(_) | Kind::Text => text.is_some(),
+        Kind::Path => matches!(value, Value::Path(_) | Value::List(_)) || text.is_some(),
+        Kind::Files => matches!(value, Value::Path(_) | Value::Files(_)) || text.is_some(),
+        Kind::List => matches!(value, Value::List(_)) || text.is_some(),
+        Kind::Section => matches!(value, Value::Section(_)) || text.is_some(),
+    }
 }
 
 fn quoted(text: &str) -> String {

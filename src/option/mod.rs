@@ -4,10 +4,13 @@
 //! word of one interface. [`FrontEnd::say`] turns that into `'maxErrors = 3'` for a configuration,
 //! `'max_errors=3'` for Python, `'max_errors(3)'` for Rust: whatever the reader was opened with.
 
+mod schema;
 mod table;
 
+pub(crate) use schema::Kind;
+use schema::{DECLARED, Declared};
 use std::borrow::Cow;
-use table::{Named, OPTIONS, Word};
+use table::{NAMED, Word};
 
 /// An option as messages name it, by its key in CNTK's language.
 pub(crate) fn of_key(key: &str) -> String {
@@ -21,9 +24,31 @@ pub(crate) fn at(path: &str, key: &str) -> String {
 
 /// The id of a key in CNTK's language.
 fn id_of(key: &str) -> Option<&'static str> {
-    let is_meant =
-        |option: &&Named| matches!(&option.configuration, Word::Key(own) if own.eq_ignore_ascii_case(key));
-    OPTIONS.iter().find(is_meant).map(|option| option.id)
+    declared(key).next().map(|option| option.id)
+}
+
+/// The options with a key: those of a reader, a deserializer, a stream.
+fn declared(key: &str) -> impl Iterator<Item = &'static Declared> {
+    DECLARED.iter().filter(move |option| option.key.eq_ignore_ascii_case(key))
+}
+
+/// The kinds of values that a key may have; none if no option has the key.
+pub(crate) fn kinds_of(key: &str) -> impl Iterator<Item = Kind> {
+    declared(key).map(|option| option.kind)
+}
+
+/// The words for an id: those of CNTK's language, of Rust, of C++ and of Python.
+fn words_of(id: &str) -> Option<[Word; 4]> {
+    let declared = DECLARED.iter().find(|option| option.id == id);
+    let declared = declared.map(|option| {
+        let own = |word| match word {
+            Word::Unnamed => Word::Key(option.key),
+            word => word,
+        };
+        [Word::Key(option.key), own(option.rust), own(option.cpp), own(option.python)]
+    });
+    let named = || NAMED.iter().find(|named| named.id == id);
+    declared.or_else(|| named().map(|named| [named.configuration, named.rust, named.cpp, named.python]))
 }
 
 /// The interface in which a reader's options were written: messages call options what it calls
@@ -82,12 +107,12 @@ impl FrontEnd {
                 word.map_or_else(|| format!("'{path}:{key}'"), |word| format!("{word} in '{path}'")),
             );
         }
-        let option = OPTIONS.iter().find(|option| option.id == id)?;
+        let [configuration, rust, cpp, python] = words_of(id)?;
         let word = match self {
-            FrontEnd::Configuration => &option.configuration,
-            FrontEnd::Rust => &option.rust,
-            FrontEnd::Cpp => &option.cpp,
-            FrontEnd::Python => &option.python,
+            FrontEnd::Configuration => configuration,
+            FrontEnd::Rust => rust,
+            FrontEnd::Cpp => cpp,
+            FrontEnd::Python => python,
         };
         let is_python = self == FrontEnd::Python;
         let value = value.map(|value| match value {
@@ -97,11 +122,12 @@ impl FrontEnd {
         });
         let equals = if is_python { "=" } else { " = " };
         Some(match (word, value) {
-            (Word::Phrase(phrase), _) => (*phrase).to_owned(),
+            (Word::Phrase(phrase), _) => phrase.to_owned(),
             (Word::Entry(key), value) => format!("'options={{\"{key}\": {}}}'", value.unwrap_or("...")),
             (Word::Method(method), Some(value)) => format!("'{method}({value})'"),
             (Word::Key(key), Some(value)) => format!("'{key}{equals}{value}'"),
             (Word::Key(word) | Word::Method(word) | Word::Fixed(word), _) => format!("'{word}'"),
+            (Word::Unnamed, _) => format!("'{id}'"),
         })
     }
 }

@@ -97,11 +97,11 @@ fn scaled(length: u32, to: u32, from: u32) -> u32 {
 fn misfit(options: &ScaleOptions, image: &ImageInfo, mode: &str, how: &str, size: (u32, u32)) -> Error {
     let ScaleOptions { width, height, .. } = options;
     let message = format!(
-        "Scale with scaleMode = \"{mode}\" cannot bring an image of {}x{} to {width}x{height}: with its own proportions \
+        "Scale with ‹scale_mode = {mode}› cannot bring an image of {}x{} to {width}x{height}: with its own proportions \
          it becomes {}x{}, which is {how}.",
         image.width, image.height, size.0, size.1
     );
-    let advice = "Use the same width and height, for which this mode always works, or scaleMode = \"fill\".";
+    let advice = "Use the same width and height, for which this mode always works, or ‹scale_mode = fill›.";
     Error::data(message).with_detail(advice)
 }
 
