@@ -30,11 +30,20 @@ pub enum FileSpec {
 }
 
 /// The files that a deserializer reads one after the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Files {
     specs: Vec<FileSpec>,
     name: String,
 }
+
+/// Files are equal that are the same ones, whatever a list of them is called.
+impl PartialEq for Files {
+    fn eq(&self, other: &Files) -> bool {
+        self.specs == other.specs
+    }
+}
+
+impl Eq for Files {}
 
 impl Files {
     /// One file.
@@ -43,10 +52,14 @@ impl Files {
     }
 
     /// These files.
-    pub fn of(specs: Vec<FileSpec>) -> Files {
+    pub fn of(mut specs: Vec<FileSpec>) -> Files {
+        for spec in &mut specs {
+            if let FileSpec::Pattern(text) = spec {
+                *text = address::named_or_pattern(std::mem::take(text));
+            }
+        }
         let name = match &*specs {
-            [FileSpec::Exact(path)] => path.clone(),
-            [FileSpec::Pattern(text)] => address::named_or_pattern(text.clone()),
+            [FileSpec::Exact(path) | FileSpec::Pattern(path)] => path.clone(),
             specs => {
                 let quoted = |spec: &FileSpec| match spec {
                     FileSpec::Exact(text) | FileSpec::Pattern(text) => format!("\"{text}\""),
@@ -64,12 +77,13 @@ impl Files {
             return Ok(Files::of(vec![FileSpec::Pattern(text)]));
         };
         let specs: Vec<_> = elements(list).map(|element| FileSpec::Pattern(element.to_owned())).collect();
-        if specs.is_empty() {
+        let files = Files::of(specs);
+        if files.specs.is_empty() {
             let error =
                 Error::config(ExceptionClass::InvalidArgument, format!("The list '{text}' names no file."));
             return Err(error.with_detail("Write at least one path, (a.ctf:b.ctf)."));
         }
-        Ok(Files { specs, name: text })
+        Ok(Files { name: text, ..files })
     }
 
     /// What messages call them: the path of a single file.

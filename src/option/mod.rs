@@ -4,7 +4,7 @@
 //! word of one interface. [`FrontEnd::say`] turns that into `'maxErrors = 3'` for a configuration,
 //! `'max_errors=3'` for Python, `'max_errors(3)'` for Rust: whatever the reader was opened with.
 
-mod schema;
+pub(crate) mod schema;
 mod table;
 
 pub(crate) use schema::Kind;

@@ -1,15 +1,18 @@
 //! Builders make the sections that a text would have: the same settings, key by key.
 
 use crate::config::options::{HtkFeatureOptions, MlfOptions, ReaderSettings, TextOptions};
-use crate::config::values::Values;
+use crate::config::values::{Value, Values};
 use crate::config::{
     CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
     HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
     from_text,
 };
+use crate::option::FrontEnd;
+use crate::option::schema::{DECLARED, Declared, Kind, Owner};
 use crate::stream::ElementType;
 use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 fn settings(options: &ReaderOptions, added: &[Section]) -> Result<ReaderSettings> {
     let others = Others { added, ..Others::default() };
@@ -389,4 +392,75 @@ fn two_users_of_one_name_are_refused() {
         crate::config::from_text_with("randomize = false", &[user, user]).expect_err("must be refused");
     let expected = "Two deserializers were added under the name 'mine'. Give each one a name of its own.";
     assert_eq!(error.message(), expected);
+}
+
+/// Values of an option: those that it may have, at the ends of its range and between.
+fn values_of(option: &Declared) -> Vec<Value> {
+    match option.kind {
+        Kind::Flag => vec![true.into(), false.into()],
+        Kind::Whole(least, most) => {
+            [least, least + 1, 7, most].iter().map(|number| Value::Word(number.to_string())).collect()
+        }
+        Kind::Numbers => vec![0u32.into(), 3u32.into(), (1u32, 2u32).into(), (0.5f64, 0.25f64).into()],
+        Kind::Choice(words) => words.iter().map(|&word| word.into()).collect(),
+        Kind::Text => vec![Value::Text("a b".into()), Value::Text("x".into())],
+        Kind::Path => vec![Path::new("a \"b\"").into(), Path::new("p/q").into()],
+        Kind::Files => {
+            vec![Value::Files(vec!["a.ctf".into()]), Value::Files(vec!["a #b".into(), "c-*.ctf".into()])]
+        }
+        Kind::List if option.key == "allowedFolders" => {
+            vec![Value::List(vec![Path::new("/a").into(), Path::new("b*").into()])]
+        }
+        Kind::List | Kind::Section => Vec::new(),
+    }
+}
+
+/// Sets some options of an owner, as `choices` says.
+fn choose(values: &mut Values, of: Owner, choices: &mut impl Iterator<Item = usize>) {
+    for option in DECLARED.iter().filter(|option| option.of == of) {
+        let (all, choice) = (values_of(option), choices.next().unwrap_or(usize::MAX));
+        if let Some(value) = all.get(choice) {
+            values.set(option.key, value.clone());
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Random options as values and as the text that they write: the same settings, or the same error.
+    #[test]
+    fn values_and_their_text_are_the_same(
+        choices in proptest::collection::vec(0usize..14, 60),
+        kinds in proptest::collection::vec(0usize..4, 1..3),
+    ) {
+        let mut choices = choices.into_iter();
+        let mut reader = Values::default();
+        choose(&mut reader, Owner::Reader, &mut choices);
+        let mut deserializers = Vec::new();
+        for (number, kind) in kinds.into_iter().enumerate() {
+            let (of, name, module, inside) = [
+                (Owner::TextFile, "CNTKTextFormatDeserializer", "CNTKTextFormatReader", Owner::Stream),
+                (Owner::Binary, "CNTKBinaryFormatDeserializer", "CNTKBinaryReader", Owner::Binary),
+                (Owner::Features, "HTKFeatureDeserializer", "HTKDeserializers", Owner::Features),
+                (Owner::Labels, "HTKMLFDeserializer", "HTKDeserializers", Owner::Labels),
+            ][kind];
+            let mut one = Values::of_type(name);
+            one.set("module", Value::Text(module.into()));
+            choose(&mut one, of, &mut choices);
+            if kind != 1 {
+                let (mut input, mut stream) = (Values::default(), Values::default());
+                choose(&mut stream, inside, &mut choices);
+                input.set(&format!("s{number}"), stream);
+                one.set("input", input);
+            }
+            deserializers.push(Value::Section(one));
+        }
+        reader.set("deserializers", Value::List(deserializers));
+        let text = reader.to_configuration().unwrap();
+        let by_text = Config::from_text(&text);
+        let settings = |config: Config| {
+            config.settings(Others::default()).map_err(|error| (error.class(), error.message().to_owned()))
+        };
+        let by_values = Config::of_values(&reader, FrontEnd::Configuration);
+        proptest::prop_assert_eq!(settings(by_values), settings(by_text.unwrap()), "{}", text);
+    }
 }
