@@ -23,7 +23,6 @@
 //! ```
 
 use crate::cancel::Current;
-use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::diagnostics::Diagnostics;
@@ -35,6 +34,7 @@ use crate::deserialize::{
 use crate::file::DataFile;
 use crate::order::SequenceOrder;
 use crate::pool::Pool;
+use crate::reader::settings::ReaderSettings;
 use crate::reader::{Epoch, Others, Reader, build};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;

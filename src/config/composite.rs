@@ -14,6 +14,7 @@ use super::options::{
 use super::section::Section;
 use super::transforms::{self, Scope};
 use super::{UserType, binary, image, kaldi, text};
+use crate::deserialize::custom::lacks_list_of;
 use crate::deserialize::format::Format;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::option;
@@ -502,15 +503,6 @@ fn obstacle_of(name: &str, lacks_list: bool) -> String {
     format!(
         "The section of '{name}' says `composable = false`, so it cannot be joined with others. Leave that key out, or \
          read '{name}' with a reader of its own."
-    )
-}
-
-/// What a user's deserializer lacks that lists its sequences only when they are loaded.
-pub(crate) fn lacks_list_of(name: &str) -> String {
-    format!(
-        "Deserializers are joined by sequences that are known before any data are loaded, and '{name}' does not list \
-         its own. Add the method or callback that lists them: `sequences` in Rust, `list_sequences` in C, \
-         `GetSequences` in C++, `get_sequences` in Python. Or read '{name}' with a reader of its own."
     )
 }
 

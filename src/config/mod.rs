@@ -36,11 +36,9 @@ mod whole;
 mod tests;
 
 pub use array::{Array, for_epoch};
-pub(crate) use composite::lacks_list_of;
 pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;
-pub use source::Written;
 pub use typed::{
     Base64ImageDeserializer, CbfDeserializer, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,

@@ -16,7 +16,7 @@ use super::array::Array;
 use super::convert::FromValue;
 use super::expand::{Expansion, expand};
 use super::lexer;
-use super::source::{Origin, SourceText, Written};
+use super::source::{Origin, SourceText};
 use super::syntax::{self, Dropped};
 use super::unread::ReadLog;
 use super::values::{Value, Values, files_of};
@@ -24,7 +24,7 @@ use crate::deserialize::files::Files;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::file::address;
 use crate::limits::LONGEST_NUMBER;
-use crate::option;
+use crate::option::{self, Written};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -399,13 +399,15 @@ impl Section {
     pub(super) fn written(&self, key: &str) -> Written {
         let entry = self.0.entries.get(&key.to_ascii_lowercase());
         let origin = entry.and_then(|entry| entry.text.origin(0).or_else(|| entry.origin.clone()));
-        Written::at(origin.or_else(|| self.0.origin.clone()))
+        let place = origin.as_ref().or(self.0.origin.as_ref());
+        place.map(Origin::written).unwrap_or_default()
     }
 
     /// Where a key of this very section was written, also if its value comes from elsewhere.
     pub(super) fn written_key(&self, key: &str) -> Written {
         let entry = self.0.entries.get(&key.to_ascii_lowercase());
-        Written::at(entry.and_then(|entry| entry.origin.clone()).or_else(|| self.0.origin.clone()))
+        let place = entry.and_then(|entry| entry.origin.as_ref()).or(self.0.origin.as_ref());
+        place.map(Origin::written).unwrap_or_default()
     }
 
     /// The error with the place where this section begins.

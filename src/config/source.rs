@@ -4,6 +4,7 @@
 //! text, its offset in the [`Source`] that the piece was copied from.
 
 use crate::Error;
+use crate::option::Written;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -92,12 +93,15 @@ pub(super) struct Origin {
 impl Origin {
     /// The error with this place, unless it has one.
     pub fn blame(&self, error: Error) -> Error {
-        match self.source.place(self.at) {
-            Some(place) => {
-                error.in_configuration(place.file, place.number, place.column as u64 + 1, place.excerpt())
-            }
-            None => error,
-        }
+        self.written().blame(error)
+    }
+
+    /// The place without the text around it.
+    pub fn written(&self) -> Written {
+        let place = self.source.place(self.at);
+        place.map_or_else(Written::default, |place| {
+            Written::at(place.file, place.number, place.column as u64 + 1, place.excerpt())
+        })
     }
 
     /// Its place in all files of the configuration, to compare it with others.
@@ -114,41 +118,7 @@ impl Origin {
 
     /// `line 3 of 'a.cntk'`.
     pub fn describe(&self) -> String {
-        match self.source.place(self.at) {
-            Some(Place { file: Some(file), number, .. }) => format!("line {number} of '{file}'"),
-            Some(Place { number, .. }) => format!("line {number} of the configuration"),
-            None => String::from("the configuration"),
-        }
-    }
-}
-
-/// Where a key of the configuration was written, for errors that are found when data are read. Nowhere, if it was not
-/// written or not in a text. What is described alike is equal, wherever it was written.
-#[derive(Debug, Clone, Default)]
-pub struct Written(Option<Origin>);
-
-impl PartialEq for Written {
-    fn eq(&self, _: &Written) -> bool {
-        true
-    }
-}
-
-impl Written {
-    pub(super) fn at(origin: Option<Origin>) -> Written {
-        Written(origin)
-    }
-
-    /// The error with this place, unless it has one.
-    pub(crate) fn blame(&self, error: Error) -> Error {
-        match &self.0 {
-            Some(origin) => origin.blame(error),
-            None => error,
-        }
-    }
-
-    /// `line 3 of 'a.cntk'`.
-    pub(crate) fn describe(&self) -> Option<String> {
-        self.0.as_ref().map(Origin::describe)
+        self.written().describe().unwrap_or_else(|| String::from("the configuration"))
     }
 }
 

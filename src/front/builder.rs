@@ -1,7 +1,6 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
-use crate::config::options::ReaderSettings;
 use crate::config::values::Values;
 use crate::config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
@@ -16,6 +15,7 @@ use crate::inspect::{Brief, Inspector, SequenceReader};
 use crate::names::Distinct;
 use crate::option::FrontEnd;
 use crate::order::SequenceOrder;
+use crate::reader::settings::ReaderSettings;
 use crate::reader::{self, Epoch, Reader as Engine, build};
 use crate::stages::Stages;
 use crate::transform::user::{self, UserTransform};

@@ -104,7 +104,7 @@ impl BareFiles {
 
     fn open<R>(
         &self,
-        open: impl FnOnce(&config::options::ReaderSettings, &build::Others<'_>) -> Result<R>,
+        open: impl FnOnce(&crate::reader::settings::ReaderSettings, &build::Others<'_>) -> Result<R>,
     ) -> Result<R> {
         let section = |values: Values| Section::of_values("file", &values);
         let mut added =

@@ -4,7 +4,6 @@ use super::inspector::{Extent, memory_of_all};
 use super::{Lengths, TextOutline, WindowUse};
 use crate::Result;
 use crate::cancel::carried;
-use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::check::StreamStatistics;
 use crate::deserialize::text::TextOptions;
@@ -13,6 +12,7 @@ use crate::deserialize::text::index::brief::{self, IndexBrief};
 use crate::file::DataFile;
 use crate::pool::Pool;
 use crate::reader::build;
+use crate::reader::settings::ReaderSettings;
 use crate::stream::StreamInfo;
 use rayon::prelude::*;
 

@@ -1,7 +1,6 @@
 //! The deserializers of a configuration, opened to be looked at.
 
 use super::Lengths;
-use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::check::{StreamStatistics, memory_of};
 use crate::deserialize::format::Format;
@@ -12,6 +11,7 @@ use crate::file::DataFile;
 use crate::pool::Pool;
 use crate::randomize::{Order, WindowSize};
 use crate::reader::build::{self, Others};
+use crate::reader::settings::ReaderSettings;
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Sequences one by one, as plain numbers: to be shown, not to be trained with.
 
-use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::fetched::Fetched;
 use crate::deserialize::loading::Loads;
@@ -9,6 +8,7 @@ use crate::memory::room;
 use crate::pack::plain::PlainSequence;
 use crate::pool::Pool;
 use crate::reader::build::{self, Others};
+use crate::reader::settings::ReaderSettings;
 use crate::sequence::{ChunkId, SequenceId, SequenceView};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};

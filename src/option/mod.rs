@@ -6,11 +6,13 @@
 
 pub(crate) mod schema;
 mod table;
+mod written;
 
 pub(crate) use schema::Kind;
 use schema::{DECLARED, Declared};
 use std::borrow::Cow;
 use table::{NAMED, Word};
+pub use written::Written;
 
 /// An option as messages name it, by its key in CNTK's language.
 pub(crate) fn of_key(key: &str) -> String {

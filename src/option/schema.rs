@@ -80,6 +80,7 @@ pub(crate) enum Initial {
 }
 
 /// An option.
+#[cfg_attr(not(test), expect(dead_code, reason = "tests make the documentation of some members"))]
 pub(crate) struct Declared {
     pub of: Owner,
     /// Its name in the messages of this library's code.

@@ -33,7 +33,6 @@ mod shuffle;
 pub use distribution::Distribution;
 pub use shuffle::Shuffle;
 
-use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::{AnyDeserializer, Deserializer, Lengths};
 use crate::pack::Limits;
@@ -42,6 +41,7 @@ use crate::randomize::Order;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::{Selection, Timeline};
+use crate::reader::settings::ReaderSettings;
 use crate::reader::{Epoch, Others, build};
 use crate::{Error, Result};
 use std::fmt;

@@ -2,9 +2,9 @@
 //! stream, and which key of the configuration asked for this way of packing.
 
 use crate::Error;
-use crate::config::Written;
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
+use crate::option::Written;
 use crate::sequence::{SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use std::fmt::Write as _;

@@ -1,14 +1,12 @@
 //! From options to deserializers.
 
 use super::inspect;
-use crate::config::options::ReaderSettings;
-use crate::config::{self, Written};
 use crate::corpus::Corpus;
 use crate::deserialize::bundle::{
     Bundle, JoinOptions, Member, check_frames, check_names, frame_mode, frame_modes,
 };
 use crate::deserialize::check;
-use crate::deserialize::custom::{Factory, Registered};
+use crate::deserialize::custom::{Factory, Registered, lacks_list_of};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::format::{Context, Format, Users};
 use crate::deserialize::frames::Frames;
@@ -17,9 +15,11 @@ use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::file::DataFile;
 use crate::log::Logger;
 use crate::names::Distinct;
+use crate::option::Written;
 use crate::pack::Packing;
 use crate::pool::Pool;
 use crate::randomize::Order;
+use crate::reader::settings::ReaderSettings;
 use crate::recognize::FileFormat;
 use crate::transform::user::UserTransform;
 use crate::{Canceller, Error, ErrorKind, Result};
@@ -182,7 +182,7 @@ fn join(
             AnyDeserializer::Known(deserializer) => Ok(Member::new(one.name().to_owned(), deserializer)),
             AnyDeserializer::Listing(_) => {
                 let message = format!("The deserializer '{}' cannot be joined with others.", one.name());
-                Err(Error::argument(message).with_detail(config::lacks_list_of(one.name())))
+                Err(Error::argument(message).with_detail(lacks_list_of(one.name())))
             }
         });
     let mut members = members.collect::<Result<Vec<_>>>()?;

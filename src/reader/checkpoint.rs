@@ -11,7 +11,6 @@
 
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
-use crate::config::options::ReaderSettings;
 use crate::deserialize::content::Sampler;
 use crate::deserialize::{AnyDeserializer, ChunkSource, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;
@@ -20,6 +19,7 @@ use crate::pack::Packing;
 use crate::pack::Queue;
 use crate::randomize::Position;
 use crate::randomize::{Order, WindowSize};
+use crate::reader::settings::ReaderSettings;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};

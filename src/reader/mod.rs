@@ -18,6 +18,7 @@ mod prefetch_batch;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod selector;
+pub mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,6 @@ pub use epoch::{Epoch, ReadConfig};
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
 use crate::error::ExceptionClass;
@@ -37,6 +37,7 @@ use crate::memory::Meter;
 use crate::pack::{Packing, output_streams};
 use crate::pool::Pool;
 use crate::randomize::{Order, WindowSize};
+use crate::reader::settings::ReaderSettings;
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use barren::BarrenSweep;

@@ -8,7 +8,6 @@ use super::parallel_packer::{PackContext, ParallelPacker};
 use super::position::{local_position_of, samples_of};
 use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::selector::{Plan, Selector, TimelineSource};
-use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::fetch::Failure;
 use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
@@ -23,6 +22,7 @@ use crate::pack::{
 };
 use crate::pool::{Pool, cpus};
 use crate::randomize::{EpochConfig, WorkerConfig};
+use crate::reader::settings::ReaderSettings;
 use crate::sequence::{SequenceId, SequenceKey};
 use crate::stream::LateShapes;
 use crate::{Error, ErrorKind, Result, cancel, exit};

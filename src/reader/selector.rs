@@ -3,7 +3,6 @@
 use super::listed::ListedChunks;
 use super::position::ReaderPosition;
 use super::store::ChunkStore;
-use crate::config::options::ReaderSettings;
 use crate::deserialize::{AnyDeserializer, Chunk};
 use crate::error::ExceptionClass;
 use crate::pack::Limits;
@@ -13,6 +12,7 @@ use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
+use crate::reader::settings::ReaderSettings;
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
 use std::ops::Range;

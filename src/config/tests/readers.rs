@@ -3,7 +3,7 @@
 use super::options::*;
 use super::*;
 use crate::log::Logger;
-use crate::option::FrontEnd;
+use crate::option::{FrontEnd, Written};
 use crate::stream::{ElementType, Storage};
 
 pub(super) const STREAMS: &str = "input=[x=[dim=1;format=dense]]";

@@ -111,3 +111,12 @@ impl ListingDeserializer for LateDeserializer {
         self.chunks
     }
 }
+
+/// What a user's deserializer lacks that lists its sequences only when they are loaded.
+pub(crate) fn lacks_list_of(name: &str) -> String {
+    format!(
+        "Deserializers are joined by sequences that are known before any data are loaded, and '{name}' does not list \
+         its own. Add the method or callback that lists them: `sequences` in Rust, `list_sequences` in C, \
+         `GetSequences` in C++, `get_sequences` in Python. Or read '{name}' with a reader of its own."
+    )
+}

@@ -35,6 +35,7 @@ pub use chunk::UserChunk;
 pub use data::{Array, DenseArray, Keys, Sequences, SparseArray, StreamData};
 pub use fetched::FetchedChunk;
 pub(crate) use fetched::SequenceSource;
+pub(crate) use late::lacks_list_of;
 pub use options::{ForeignOptions, UserOptions};
 pub use sequence::UserSequence;
 

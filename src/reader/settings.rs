@@ -1,23 +1,11 @@
-//! Settings: what a configuration means to the engine.
+//! Everything that a reader is built from.
 
-pub use crate::deserialize::binary::BinaryOptions;
-pub use crate::deserialize::custom::{ForeignOptions, UserOptions};
-pub use crate::deserialize::htk::{HtkFeatureOptions, LatticeOptions, MlfOptions};
-pub use crate::deserialize::image::ImageOptions;
-pub use crate::deserialize::kaldi::KaldiOptions;
-pub use crate::deserialize::text::{MOST_ERRORS, TextOptions, TextStream};
-pub use crate::deserialize::transformed::TransformedStream;
-pub use crate::pack::Packing;
-pub use crate::randomize::{Order, Pace, WindowSize};
-pub use crate::release::{Quirks, Release};
-pub use crate::transform::{
-    ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
-    TransformOptions, UserTransformOptions,
-};
-
-use super::Written;
 use crate::deserialize::format::Format;
-use crate::option::FrontEnd;
+use crate::deserialize::transformed::TransformedStream;
+use crate::option::{FrontEnd, Written};
+use crate::pack::Packing;
+use crate::randomize::{Order, Pace};
+use crate::release::Release;
 use crate::stream::ElementType;
 
 /// Everything a reader is built from.
