@@ -1,4 +1,4 @@
-// Configurations by types and by text: both ways give the same section and the same minibatches.
+// Builders of configurations: the options they set, and that they read the same minibatches as a text does.
 
 #include <algorithm>
 #include <functional>
@@ -14,7 +14,7 @@ struct FreeSection {
 };
 using Section = std::unique_ptr<cntk_reader_section, FreeSection>;
 
-// The keys of a section with their raw texts.
+// The keys of a section with their texts, without quotes and blanks.
 Keys KeysOf(const cntk_reader_section* section) {
   std::vector<cntk_reader_section_entry> entries(64);
   std::size_t count = 0;
@@ -24,7 +24,9 @@ Keys KeysOf(const cntk_reader_section* section) {
   for (std::size_t i = 0; i < count; ++i) {
     std::string key(entries[i].key, entries[i].key_length);
     std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
-    keys[key] = std::string(entries[i].text, entries[i].text_length);
+    std::string& text = keys[key] = std::string(entries[i].text, entries[i].text_length);
+    text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == ' ' || c == '"'; }),
+               text.end());
   }
   return keys;
 }
@@ -47,31 +49,25 @@ Section Parse(const std::string& text) {
   return Child(outer, "d");
 }
 
-// A text's streams and theirs keys.
+// The keys of each stream.
 std::map<std::string, Keys> Input(const cntk_reader_section* section) {
   std::map<std::string, Keys> streams;
   const Section input = Child(section, "input");
-  if (!input) return streams;
   for (const auto& [name, text] : KeysOf(input.get()))
     streams[name] = KeysOf(Child(input.get(), name.c_str()).get());
   return streams;
 }
 
-// `file_keys`: how many keys of the deserializer itself are its file.
-template <typename Typed>
-void ExpectSameSection(const Typed& typed, const char* file_key = "file", std::size_t file_keys = 1) {
-  const cr::Deserializer deserializer = typed;
-  const cntk_reader_section* by_types = cr::detail::SectionOf(deserializer);
-  const Section by_text = Parse(typed.Text());
-  ASSERT_TRUE(by_text);
-  EXPECT_EQ(Input(by_types), Input(by_text.get()));
-  Keys types = KeysOf(by_types), text = KeysOf(by_text.get());
-  types.erase("input");
-  text.erase("input");
-  for (auto& keys : {&types, &text})
-    for (auto& [key, value] : *keys) value.erase(std::remove(value.begin(), value.end(), '"'), value.end());
-  EXPECT_EQ(types, text);
-  EXPECT_EQ(types.count(file_key), file_keys);
+// Checks the text of a builder. `keys` are those of the deserializer without `input`.
+template <typename Builder>
+void ExpectText(const Builder& builder, Keys keys, const std::map<std::string, Keys>& streams) {
+  const Section section = Parse(builder.Text());
+  Keys found = KeysOf(section.get());
+  EXPECT_EQ(found.erase("input"), streams.empty() ? 0u : 1u);
+  EXPECT_EQ(found, keys);
+  if (!streams.empty()) {
+    EXPECT_EQ(Input(section.get()), streams);
+  }
 }
 
 class Configuration : public DataTest {
@@ -91,29 +87,44 @@ class Configuration : public DataTest {
   }
 };
 
-TEST_F(Configuration, DeserializersAreTheSectionsOfTheirTexts) {
-  ExpectSameSection(cr::CtfDeserializer("train.ctf"));
-  ExpectSameSection(cr::CtfDeserializer("/a folder/with [brackets]; and, more = x.ctf")
-                        .Dense("features", 784)
-                        .Alias("f, [x] ; = (1:2)")
-                        .Sparse("labels", 10)
-                        .DefinesMinibatchSize()
-                        .ChunkSize(1 << 20)
-                        .MaxErrors(3)
-                        .SkipSequenceIds()
-                        .CacheIndex(false)
-                        .KeepDataInMemory()
-                        .StrictSequences(false)
-                        .SharedIds());
-  ExpectSameSection(cr::CbfDeserializer("train.cbf"));
-  ExpectSameSection(
-      cr::CbfDeserializer("train.cbf").Rename("x", "features").Rename("y", "labels").KeepDataInMemory());
-  const auto several = cr::CtfDeserializer("a.ctf").Dense("x", 1).AddFile("b:1.ctf").AddFile("c-*.ctf");
-  ExpectSameSection(several);
-  EXPECT_EQ(KeysOf(Parse(several.Text()).get())["file"], "(\"a.ctf\":\"b:1.ctf\":\"c-*.ctf\")");
-  ExpectSameSection(cr::CbfDeserializer("a.cbf").AddFile("b.cbf").SharedIds());
-  EXPECT_EQ(KeysOf(Parse(cr::CtfDeserializer("a \"").AddFile("b").Text()).get())["file"],
-            "(\"file:a%20%22\":\"b\")");
+TEST_F(Configuration, TextOfCtfAndCbf) {
+  const Keys ctf = {{"type", "CNTKTextFormatDeserializer"}, {"module", "CNTKTextFormatReader"}};
+  const Keys cbf = {{"type", "CNTKBinaryFormatDeserializer"}, {"module", "CNTKBinaryReader"}};
+  const auto with = [](Keys keys, const Keys& others) {
+    keys.insert(others.begin(), others.end());
+    return keys;
+  };
+  ExpectText(cr::CtfDeserializer("/folder/with;and,=x.ctf")
+                 .Dense("features", 784)
+                 .Alias("f,[x];=(1:2)")
+                 .Sparse("labels", 10)
+                 .DefinesMinibatchSize()
+                 .ChunkSize(1 << 20)
+                 .MaxErrors(3)
+                 .SkipSequenceIds()
+                 .CacheIndex(false)
+                 .KeepDataInMemory()
+                 .StrictSequences(false)
+                 .SharedIds(),
+             with(ctf, {{"file", "/folder/with;and,=x.ctf"},
+                        {"chunksizeinbytes", "1048576"},
+                        {"maxerrors", "3"},
+                        {"skipsequenceids", "true"},
+                        {"cacheindex", "false"},
+                        {"keepdatainmemory", "true"},
+                        {"strictsequences", "false"},
+                        {"sharedids", "true"}}),
+             {{"features", {{"dim", "784"}, {"format", "dense"}, {"alias", "f,[x];=(1:2)"}}},
+              {"labels", {{"dim", "10"}, {"format", "sparse"}, {"definesmbsize", "true"}}}});
+  ExpectText(cr::CbfDeserializer("train.cbf"), with(cbf, {{"file", "train.cbf"}}), {});
+  ExpectText(
+      cr::CbfDeserializer("train.cbf").Rename("x", "features").Rename("y", "labels").KeepDataInMemory(),
+      with(cbf, {{"file", "train.cbf"}, {"keepdatainmemory", "true"}}),
+      {{"x", {{"alias", "features"}}}, {"y", {{"alias", "labels"}}}});
+  ExpectText(cr::CtfDeserializer("a.ctf").Dense("x", 1).AddFile("b:1.ctf").AddFile("c-*.ctf"),
+             with(ctf, {{"file", "(a.ctf:b:1.ctf:c-*.ctf)"}}), {{"x", {{"dim", "1"}, {"format", "dense"}}}});
+  ExpectText(cr::CbfDeserializer("a \"").AddFile("b").SharedIds(),
+             with(cbf, {{"file", "(file:a%20%22:b)"}, {"sharedids", "true"}}), {});
 }
 
 // The files of a list follow each other, and ids are numbers of each file unless they are shared.
@@ -156,6 +167,7 @@ TEST_F(Configuration, EveryOptionIsAKey) {
   options.window_chunk_size = 1000;
   options.prefetch = false;
   options.check_data = true;
+  options.confine_paths = {"a", "b"};
   const Keys expected = {{"randomize", "true"},
                          {"randomizationwindow", "8"},
                          {"samplebasedrandomizationwindow", "false"},
@@ -173,51 +185,125 @@ TEST_F(Configuration, EveryOptionIsAKey) {
                          {"hashsequencekeys", "false"},
                          {"chunksizeinbytes", "1000"},
                          {"prefetch", "false"},
-                         {"checkdata", "true"}};
+                         {"checkdata", "true"},
+                         {"confinepaths", "true"},
+                         {"allowedfolders", "(a:b)"}};
   EXPECT_EQ(KeysOf(Parse("[ " + options.Text() + " ]").get()), expected);
   options.randomization_window_in_samples = 8;
   EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
 }
 
-TEST_F(Configuration, DeserializersOfSpeechAreTheSectionsOfTheirTexts) {
-  const auto features = cr::HtkFeatureDeserializer("features", "/a folder/with; = [x] train.scp", 40);
-  ExpectSameSection(features, "scpfile");
-  ExpectSameSection(cr::HtkFeatureDeserializer("features", "train.scp", 40)
-                        .ContextWindow(5, 4)
-                        .PrefixPath("/data")
-                        .ExpandToUtterance()
-                        .MaxSequenceSize(1000)
-                        .DefinesMinibatchSize(),
-                    "scpfile");
-  const auto several = cr::HtkFeatureDeserializer("features", "a.scp", 40).AddScpFile("b:1.scp");
-  ExpectSameSection(several, "scpfile", 0);
-  const Section parsed = Parse(several.Text());
-  EXPECT_EQ(Input(parsed.get())["features"]["scpfile"], "(\"a.scp\":\"b:1.scp\")");
-  ExpectSameSection(cr::HtkMlfDeserializer("labels", "train.mlf", 132)
-                        .StateList("states.list")
-                        .PhoneBoundaries()
-                        .CacheIndex()
-                        .ChunkSize(1 << 20),
-                    "mlffile", 0);
-  const auto lists = cr::HtkMlfDeserializer("labels", "a.mlf", 132).AddMlfFile("b.mlf");
-  const Section list = Parse(lists.Text());
-  EXPECT_EQ(Input(list.get())["labels"],
-            (Keys{{"labeldim", "132"}, {"mlffilelist", "(\"a.mlf\":\"b.mlf\")"}}));
-  ExpectSameSection(cr::HtkMlfBinaryDeserializer("labels", "a.bin", 9).AddMlfFile("b.bin").CacheIndex(),
-                    "mlffile", 0);
-  ExpectSameSection(cr::LatticeDeserializer("l", "lat.idx").CacheIndex().ChunkSize(9), "latticeindexfile");
-  ExpectSameSection(cr::KaldiDeserializer::Script("k", "f.scp", 40).ContextWindow(1, 0).MaxSequenceSize(9),
-                    "scpfile");
-  ExpectSameSection(
+TEST_F(Configuration, TextOfSpeechDeserializers) {
+  const auto keys = [](const char* type, Keys others = {}) {
+    others.insert({{"type", type}, {"module", "HTKDeserializers"}});
+    return others;
+  };
+  ExpectText(cr::HtkFeatureDeserializer("features", "/folder;=[x]/train.scp", 40)
+                 .ContextWindow(5, 4)
+                 .PrefixPath("/data")
+                 .ExpandToUtterance()
+                 .MaxSequenceSize(1000)
+                 .DefinesMinibatchSize(),
+             keys("HTKFeatureDeserializer", {{"maxsequencesize", "1000"}, {"definesmbsize", "true"}}),
+             {{"features",
+               {{"dim", "40"},
+                {"scpfile", "/folder;=[x]/train.scp"},
+                {"contextwindow", "5:4"},
+                {"prefixpathinscp", "/data"},
+                {"expandtoutterance", "true"}}}});
+  ExpectText(cr::HtkFeatureDeserializer("features", "a.scp", 40).AddScpFile("b:1.scp"),
+             keys("HTKFeatureDeserializer"), {{"features", {{"dim", "40"}, {"scpfile", "(a.scp:b:1.scp)"}}}});
+  ExpectText(cr::HtkMlfDeserializer("labels", "train.mlf", 132)
+                 .StateList("states.list")
+                 .PhoneBoundaries()
+                 .CacheIndex()
+                 .ChunkSize(1 << 20),
+             keys("HTKMLFDeserializer", {{"chunksizeinbytes", "1048576"}}),
+             {{"labels",
+               {{"labeldim", "132"},
+                {"mlffile", "train.mlf"},
+                {"labelmappingfile", "states.list"},
+                {"phoneboundaries", "true"},
+                {"cacheindex", "true"}}}});
+  // A URL stands for a path that quotes do not protect.
+  ExpectText(cr::HtkMlfDeserializer("labels", "a*.mlf", 132).AddMlfFile("b.mlf"), keys("HTKMLFDeserializer"),
+             {{"labels", {{"labeldim", "132"}, {"mlffilelist", "(file:a%2A.mlf:b.mlf)"}}}});
+  ExpectText(cr::HtkMlfBinaryDeserializer("labels", "a.bin", 9).AddMlfFile("b.bin").CacheIndex(),
+             keys("HTKMLFBinaryDeserializer"),
+             {{"labels", {{"labeldim", "9"}, {"mlffilelist", "(a.bin:b.bin)"}, {"cacheindex", "true"}}}});
+  ExpectText(cr::LatticeDeserializer("l", "lat.idx").CacheIndex().ChunkSize(9),
+             keys("LatticeDeserializer", {{"chunksizeinbytes", "9"}}),
+             {{"l", {{"latticeindexfile", "lat.idx"}, {"cacheindex", "true"}}}});
+  ExpectText(cr::KaldiDeserializer::Script("k", "f.scp", 40).ContextWindow(1, 0).MaxSequenceSize(9),
+             {{"type", "KaldiDeserializer"}, {"maxsequencesize", "9"}},
+             {{"k", {{"dim", "40"}, {"scpfile", "f.scp"}, {"contextwindow", "1:0"}}}});
+  ExpectText(
       cr::KaldiDeserializer::Archive("k", "f.ark", 40).Sparse().ExpandToUtterance().DefinesMinibatchSize(),
-      "arkfile");
-  // What quotes do not protect is a URL.
-  EXPECT_EQ(Input(Parse(cr::HtkMlfDeserializer("x", "a \"", 1).Text()).get())["x"]["mlffile"],
-            "file:a%20%22");
-  EXPECT_EQ(
-      Input(Parse(cr::HtkMlfDeserializer("x", "a*2", 1).AddMlfFile("b").Text()).get())["x"]["mlffilelist"],
-      "(\"file:a%2A2\":\"b\")");
-  EXPECT_EQ(ErrorOf([] { cr::HtkFeatureDeserializer("a=b", "a", 1).Text(); }).Kind(), cr::ErrorKind::kConfig);
+      {{"type", "KaldiDeserializer"}, {"definesmbsize", "true"}},
+      {{"k", {{"dim", "40"}, {"arkfile", "f.ark"}, {"format", "sparse"}, {"expandtoutterance", "true"}}}});
+}
+
+// Two script files and two label files, whose names no text could have without a URL.
+TEST_F(Configuration, SpeechIsReadWithAnyNames) {
+  const auto utterance = [&](const std::string& name, char value) {
+    // Two frames of one number, 4 bytes each, in big-endian order; the kind is USER.
+    const std::string header("\0\0\0\2\0\1\x86\xa0\0\4\0\x09", 12), one("\x3f\x80\0\0", 4);
+    std::string other = "\x40" + std::string(3, '\0');
+    other[1] = value;
+    const std::string archive = Write(name + ".htk", header + one + other);
+    return Write(name + " #\".scp", name + "=" + archive + "[0,1]\n");
+  };
+  const auto labels = [&](const std::string& name, const char* classes) {
+    return Write(name + " #*.mlf", "#!MLF!#\n\"" + name + ".lab\"\n0 100000 s " + classes[0] +
+                                       "\n100000 200000 s " + classes[1] + "\n.\n");
+  };
+  cr::ReaderOptions options;
+  options.randomize = false;
+  cr::Reader reader = cr::Reader::Open(
+      options, {cr::HtkFeatureDeserializer("a b=c", utterance("u1", 0), 1).AddScpFile(utterance("u2", 64)),
+                cr::HtkMlfDeserializer("[labels]", labels("u1", "01"), 3).AddMlfFile(labels("u2", "22"))});
+  reader.StartEpoch(Sweep(10));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch features = minibatch["a b=c"];
+  std::vector<float> values;
+  for (const cr::Sequence& sequence : features.Sequences())
+    for (std::size_t step = 0; step < sequence.Steps(); ++step)
+      values.push_back(features.Column<float>(sequence.Column(step))[0]);
+  EXPECT_EQ(values, (std::vector<float>{1, 2, 1, 3}));
+  EXPECT_EQ(minibatch["[labels]"].Sequences().size(), 2u);
+  cr::Reader single = cr::Reader::Open(options, {cr::HtkFeatureDeserializer("x", Path("u1 #\".scp"), 1),
+                                                 cr::HtkMlfDeserializer("y", Path("u1 #*.mlf"), 3)});
+  single.StartEpoch(Sweep(10));
+  EXPECT_EQ(single.GetMinibatch()["x"].Columns(), 2u);
+  const std::string archive = Write("k #\".ark", "u1  [\n 4\n 5 ]\n");
+  cr::Reader kaldi = cr::Reader::Open(options, cr::KaldiDeserializer::Archive("k;", archive, 1));
+  kaldi.StartEpoch(Sweep(10));
+  EXPECT_EQ(kaldi.GetMinibatch()["k;"].Column<float>(1)[0], 5.0f);
+}
+
+TEST_F(Configuration, CopiesAreIndependent) {
+  const auto ctf = cr::CtfDeserializer("a.ctf").Dense("x", 1);
+  const std::string before = ctf.Text();
+  cr::CtfDeserializer copy = ctf;
+  copy.AddFile("b.ctf").Alias("l").Dense("y", 2).MaxErrors(3);
+  EXPECT_EQ(ctf.Text(), before);
+  EXPECT_EQ(copy.Text(), cr::CtfDeserializer("a.ctf")
+                             .AddFile("b.ctf")
+                             .Dense("x", 1)
+                             .Alias("l")
+                             .Dense("y", 2)
+                             .MaxErrors(3)
+                             .Text());
+  copy = ctf;
+  EXPECT_EQ(copy.Text(), before);
+  const cr::CtfDeserializer moved = std::move(copy);
+  EXPECT_EQ(moved.Text(), before);
+  copy = moved;
+  EXPECT_EQ(copy.ChunkSize(7).Text(), cr::CtfDeserializer(ctf).ChunkSize(7).Text());
+  const auto labels = cr::HtkMlfDeserializer("l", "a.mlf", 3);
+  const std::string single = labels.Text();
+  EXPECT_NE(cr::HtkMlfDeserializer(labels).AddMlfFile("b.mlf").CacheIndex().Text(), single);
+  EXPECT_EQ(labels.Text(), single);
 }
 
 TEST_F(Configuration, ASingleDeserializerNeedsNoList) {
@@ -259,7 +345,7 @@ TEST_F(Configuration, BothWaysDeliverTheSame) {
 
 TEST_F(Configuration, OddFileNamesAreTakenAsTheyAre) {
   for (const std::string name :
-       {"a #b.ctf", "#c.ctf", "$x$ and $y$.ctf", "quote\".ctf", "[list] (1:2) ; = .ctf", " blanks ",
+       {"a #b.ctf", "#c.ctf", "$x$ and $y$.ctf", "quote\".ctf", "[list] (1:2) ; = .ctf", " blanks ", "a\" #b",
         "line\nbreak.ctf", "default", "file:a", "a%20b", "'single'", "back\\slash"}) {
     const std::string file = Write(name, Lines(3));
     cr::Reader reader = cr::Reader::Open({cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5)});
@@ -290,7 +376,9 @@ TEST_F(Configuration, OneOfSeveralReadersIsChosen) {
 
 TEST_F(Configuration, NegativeSizesAreRefused) {
   const auto minus = static_cast<std::uint64_t>(-1);
-  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").ChunkSize(minus); }).Kind(), cr::ErrorKind::kConfig);
+  const cr::Error error = ErrorOf([&] { cr::CtfDeserializer("a").ChunkSize(minus); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
+  EXPECT_NE(std::string(error.what()).find("'ChunkSize'"), std::string::npos) << error.what();
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus); }).Kind(), cr::ErrorKind::kConfig);
   const auto minus32 = static_cast<std::uint32_t>(-1);
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").MaxErrors(minus32); }).Kind(), cr::ErrorKind::kConfig);
@@ -312,17 +400,37 @@ TEST_F(Configuration, NegativeSizesAreRefused) {
   EXPECT_NE(options.Text().find("18446744073709551615"), std::string::npos);
 }
 
-TEST_F(Configuration, OddStreamNames) {
-  const std::string file = Write("data.ctf", "|\xc3\xa4-b.c:d 1 2 |y 0:1\n");
-  cr::Reader reader = cr::Reader::Open(
-      {cr::CtfDeserializer(file).Dense("own name", 2).Alias("\xc3\xa4-b.c:d").Sparse("y", 5)});
-  EXPECT_EQ(reader.GetStreamDescriptions().at(0).name, "own name");
-  for (const std::string name :
-       {"", " x", "a=b", "a;b", "a[0]", "x #y", "$a$b", "two\nlines", "q\"", "default"})
-    EXPECT_EQ(ErrorOf([&] { cr::Reader::Open({cr::CtfDeserializer(file).Dense(name, 2)}); }).Kind(),
-              cr::ErrorKind::kConfig)
-        << name;
+TEST_F(Configuration, StreamNamesMayHaveAnyCharacters) {
+  const std::string file = Write("data.ctf", "|l 1 2 |y 0:1\n");
+  for (const std::string name : {"own name", " x", "a=b", "a b=c", "a;b", "a[0]", "(x", "x #y", "$a$b",
+                                 "two\nlines", "q\"", "default", "\xc3\xa4"}) {
+    cr::Reader reader =
+        cr::Reader::Open({cr::CtfDeserializer(file).Dense(name, 2).Alias("l").Sparse("y", 5)});
+    reader.StartEpoch(Sweep(1));
+    EXPECT_EQ(reader.GetMinibatch()[name].Column<float>(0)[1], 2.0f) << name;
+  }
+  const auto fails = [](const auto& builder, const char* words) {
+    const cr::Error error = ErrorOf([&] { cr::Reader::Open({builder}); });
+    EXPECT_EQ(error.Kind(), cr::ErrorKind::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  };
+  fails(cr::CtfDeserializer(file).Dense("", 2), "A name is not empty");
+  fails(cr::CtfDeserializer(file).Dense(std::string("a\0b", 3), 2), "no NUL character");
+  fails(cr::CtfDeserializer(file).Dense("x", 2).Sparse("X", 2), "Two streams have the names 'x' and 'X'.");
+  fails(cr::CbfDeserializer(file).Rename("x", "a").Rename("x", "b"), "Two streams have the names");
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer(file).Alias("x"); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+TEST_F(Configuration, TextOfANameThatTheLanguageCannotSay) {
+  for (const std::string name :
+       {"a b=c", " x", "a;b", "a[0]", "x #y", "$a$b", "two\nlines", "q\"", "default"}) {
+    const auto kind = [&](const auto& builder) { return ErrorOf([&] { builder.Text(); }).Kind(); };
+    EXPECT_EQ(kind(cr::CtfDeserializer("f").Dense(name, 2)), cr::ErrorKind::kConfig) << name;
+    EXPECT_EQ(kind(cr::HtkFeatureDeserializer(name, "f", 2)), cr::ErrorKind::kConfig) << name;
+    EXPECT_EQ(kind(cr::ImageDeserializer("f", "x", name, 2)), cr::ErrorKind::kConfig) << name;
+  }
+  EXPECT_EQ(ErrorOf([&] { cr::CbfDeserializer("f").Rename("x", "q\"").Text(); }).Kind(),
+            cr::ErrorKind::kConfig);
 }
 
 TEST_F(Configuration, SizesProgressAndMemory) {
@@ -388,7 +496,7 @@ TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
       {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in 'ReaderOptions'"},
       {message({}, data(1)), "Set 'dim' to the number of values"},
       {message(window, data(2)), "'window_chunk_size' in ReaderOptions must not be 0"},
-      {message({}, data(2).ChunkSize(0)), "'ChunkSize' in CtfDeserializer must not be 0"},
+      {message({}, data(2).ChunkSize(0)), "'ChunkSize' in "},
       {message({}, cr::CtfDeserializer(texts).Dense("x", 2)),
        "Set 'numeric_keys = false' in the 'ReaderOptions'"},
   };

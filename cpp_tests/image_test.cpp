@@ -6,15 +6,19 @@
 
 namespace {
 
-// What a text has without its blanks.
-std::string Dense(std::string text) {
-  text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\n'; }),
-             text.end());
-  return text;
+// A text without blanks and quotes, with ';' between lines.
+std::string Dense(const std::string& text) {
+  std::string dense;
+  for (const char c : text) {
+    if (c == '\n' && !dense.empty() && dense.back() != '[' && dense.back() != ';') dense += ';';
+    if (c == ']' && !dense.empty() && dense.back() == ';') dense.pop_back();
+    if (c != '\n' && c != ' ' && c != '"') dense += c;
+  }
+  return dense;
 }
 
 TEST(ImageConfiguration, SectionsOfTransforms) {
-  EXPECT_EQ(cr::Crop::Center().Size(4, 5).Text(), "[ type = \"Crop\" ; cropType = Center ; cropSize = 4:5 ]");
+  EXPECT_EQ(Dense(cr::Crop::Center().Size(4, 5).Text()), "[type=Crop;cropType=Center;cropSize=4:5]");
   EXPECT_EQ(Dense(cr::Crop::Random()
                       .AreaRatio(0.25f, 1)
                       .AspectRatio(0.75f, 1.5f)
@@ -22,23 +26,22 @@ TEST(ImageConfiguration, SectionsOfTransforms) {
                       .Flip(false)
                       .Seed(3)
                       .Text()),
-            "[type=\"Crop\";cropType=RandomSide;areaRatio=0.25:1;aspectRatio=0.75:1.5;jitterType=UniRatio;"
-            "hflip=false;"
-            "seed=3]");
+            "[type=Crop;cropType=RandomSide;areaRatio=0.25:1;aspectRatio=0.75:1.5;jitterType=UniRatio;"
+            "hflip=false;seed=3]");
   EXPECT_EQ(Dense(cr::Crop::MultiView().SideRatio(0.5f, 0.5f).Text()),
-            "[type=\"Crop\";cropType=MultiView10;sideRatio=0.5:0.5]");
+            "[type=Crop;cropType=MultiView10;sideRatio=0.5:0.5]");
   EXPECT_EQ(Dense(cr::Scale(4, 3, 1)
                       .Interpolate(cr::Interpolation::kLanczos)
                       .Mode(cr::ScaleMode::kPad)
                       .PadValue(9)
                       .Text()),
-            "[type=\"Scale\";width=4;height=3;channels=1;interpolations=lanczos;scaleMode=pad;padValue=9]");
-  EXPECT_EQ(Dense(cr::Mean("mean.xml").Text()), "[type=\"Mean\";meanFile=\"mean.xml\"]");
+            "[type=Scale;width=4;height=3;channels=1;interpolations=lanczos;scaleMode=pad;padValue=9]");
+  EXPECT_EQ(Dense(cr::Mean("mean.xml").Text()), "[type=Mean;meanFile=mean.xml]");
   EXPECT_EQ(Dense(cr::Color().Brightness(0.25).Contrast(0.5).Saturation(1).Seed(4).Text()),
-            "[type=\"Color\";brightnessRadius=0.25;contrastRadius=0.5;saturationRadius=1;seed=4]");
+            "[type=Color;brightnessRadius=0.25;contrastRadius=0.5;saturationRadius=1;seed=4]");
   EXPECT_EQ(Dense(cr::Intensity(0.5, "i.xml").Seed(5).Text()),
-            "[type=\"Intensity\";intensityStdDev=0.5;intensityFile=\"i.xml\";seed=5]");
-  EXPECT_EQ(Dense(cr::Mean("a\"b").Text()), "[type=\"Mean\";meanFile=\"file:a%22b\"]");
+            "[type=Intensity;intensityStdDev=0.5;intensityFile=i.xml;seed=5]");
+  EXPECT_EQ(Dense(cr::Mean("a\"b").Text()), "[type=Mean;meanFile=file:a%22b]");
   const auto minus = static_cast<std::uint32_t>(-1);
   EXPECT_THROW(cr::Scale(minus, 1, 1), cr::Error);
   EXPECT_THROW(cr::Scale(1, 1, 1).PadValue(minus).Text(), cr::Error);
@@ -57,20 +60,19 @@ TEST(ImageConfiguration, SectionsOfDeserializers) {
                           .AddTransform(cr::Cast());
   EXPECT_EQ(
       Dense(images.Text()),
-      "[type=ImageDeserializermodule=ImageReadergrayscale=truemultiViewCrop=truemaxPixels=99"
-      "reproducibleTransforms=trueinput=[pixels=[transforms=([type=\"Scale\";width=4;height=3;channels=1]:"
-      "[type=\"Transpose\"]:[type=\"Cast\"])];classes=[labelDim=7]]file=\"train.map\"]");
+      "[type=ImageDeserializer;module=ImageReader;file=train.map;grayscale=true;multiViewCrop=true;"
+      "maxPixels=99;reproducibleTransforms=true;input=[pixels=[transforms=([type=Scale;width=4;height=3;"
+      "channels=1]:[type=Transpose]:[type=Cast])];classes=[labelDim=7]]]");
   const auto base64 = cr::Base64ImageDeserializer("train.txt", "x", "y", 2).CacheIndex();
-  EXPECT_EQ(
-      Dense(base64.Text()),
-      "[type=Base64ImageDeserializermodule=ImageReadercacheIndex=trueinput=[x=[transforms=()];y=[labelDim=2]]"
-      "file=\"train.txt\"]");
+  EXPECT_EQ(Dense(base64.Text()),
+            "[type=Base64ImageDeserializer;module=ImageReader;file=train.txt;cacheIndex=true;"
+            "input=[x=[transforms=()];y=[labelDim=2]]]");
   EXPECT_THROW(cr::ImageDeserializer("m", "x", "x", 2).Text(), cr::Error);
   EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", static_cast<std::size_t>(-1)).Text(), cr::Error);
   EXPECT_EQ(Dense(cr::ImageDeserializer("m", "x", "y", 2).Draws("d").Text()),
-            "[type=ImageDeserializermodule=ImageReaderinput=[x=[transforms=()];y=[labelDim=2];d=[draw=true]]"
-            "file=\"m\"]");
-  EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws(""), cr::Error);
+            "[type=ImageDeserializer;module=ImageReader;file=m;input=[x=[transforms=()];y=[labelDim=2];"
+            "d=[draw=true]]]");
+  EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws("").Text(), cr::Error);
   EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws("Y").Text(), cr::Error);
 }
 
@@ -147,6 +149,40 @@ TEST_F(Draws, AreTheStreamAndWhatTransformsGet) {
     mirrored += draw.is_mirrored ? 1 : 0;
   }
   EXPECT_TRUE(mirrored > 0 && mirrored < 20) << mirrored;
+}
+
+// Without transforms images come as they are.
+TEST_F(Draws, StreamNamesMayHaveAnyCharacters) {
+  cr::Reader reader = cr::Reader::Open(cr::ImageDeserializer(Map(1), "a=b", "c d", 2).Draws("\"e;f\""));
+  reader.StartEpoch(Sweep(1));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_EQ(minibatch["a=b"].Column<float>(0).size(), 8u * 6 * 3);
+  EXPECT_EQ(minibatch["c d"].Columns(), 1u);
+  EXPECT_EQ(minibatch["\"e;f\""].Column<float>(0)[2], 8);
+}
+
+TEST_F(Draws, EveryTransformOfTheLibrary) {
+  const std::string mean = Write("mean #\".xml",
+                                 "<?xml version=\"1.0\"?><opencv_storage><MeanImg type_id=\"opencv-matrix\">"
+                                 "<rows>1</rows><cols>12</cols><dt>f</dt><data>1 1 1 1 1 1 1 1 1 1 1 1</data>"
+                                 "</MeanImg><Channel>3</Channel><Row>2</Row><Col>2</Col></opencv_storage>");
+  const auto images = cr::ImageDeserializer(Map(3), "x", "y", 2)
+                          .AddTransform(cr::Crop::Center().Size(4, 4).AspectRatio(1, 1).Jitter(false))
+                          .AddTransform(cr::Scale(2, 2, 3).Mode(cr::ScaleMode::kPad).PadValue(3))
+                          .AddTransform(cr::Color().Brightness(0).Contrast(1e-9).Saturation(0).Seed(1))
+                          .AddTransform(cr::Mean(mean))
+                          .AddTransform(cr::Transpose())
+                          .AddTransform(cr::Cast());
+  const auto values = [&](cr::Reader reader) {
+    reader.StartEpoch(Sweep(3));
+    const cr::Minibatch minibatch = reader.GetMinibatch();
+    const auto sample = minibatch["x"].Column<float>(0);
+    EXPECT_EQ(reader.GetStreamDescription("x").shape, (std::vector<std::size_t>{2, 2, 3}));
+    return std::vector<float>(sample.begin(), sample.end());
+  };
+  const std::vector<float> by_types = values(cr::Reader::Open(images));
+  EXPECT_EQ(by_types.size(), 12u);
+  EXPECT_EQ(by_types, values(cr::Reader::FromText("deserializers = ( " + images.Text() + " )")));
 }
 
 // It overrides neither Apply nor ApplyDrawn.

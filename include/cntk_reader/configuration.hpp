@@ -15,7 +15,7 @@
 
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/images.hpp>
-#include <cntk_reader/section.hpp>
+#include <cntk_reader/options.hpp>
 #include <cntk_reader/speech.hpp>
 #include <cntk_reader/stream.hpp>
 #include <cstddef>
@@ -29,15 +29,7 @@
 namespace cntk {
 namespace reader {
 
-class Deserializer;
 class UserDeserializer;
-
-namespace detail {
-
-/// The section of the C interface that a deserializer stands for, valid as long as the deserializer.
-const cntk_reader_section* SectionOf(const Deserializer& deserializer) noexcept;
-
-}  // namespace detail
 
 /// What a reader does with the sequences of its deserializers: order, modes, tolerance. An aggregate: set
 /// what is to differ from the default, in C++20 also by designated initializers.
@@ -96,40 +88,44 @@ struct ReaderOptions {
   std::optional<bool> check_data = {};
 
   /// The lines that a configuration would have.
-  std::string Text() const {
+  std::string Text() const { return All().Write(false); }
+
+ private:
+  friend class Reader;
+
+  detail::Options All() const {
     if (randomization_window_in_chunks && randomization_window_in_samples)
       throw Error(ErrorKind::kConfig,
                   "The randomization window is given in chunks and in samples: set one of "
                   "randomization_window_in_chunks and randomization_window_in_samples.");
-    detail::Keys keys;
-    keys.Set("randomize", randomize);
-    keys.Set("randomizationWindow", randomization_window_in_chunks);
-    if (randomization_window_in_chunks) keys.Set("sampleBasedRandomizationWindow", false);
-    keys.Set("randomizationWindow", randomization_window_in_samples);
-    if (randomization_window_in_samples) keys.Set("sampleBasedRandomizationWindow", true);
-    keys.Set("randomizationSeed", randomization_seed);
-    keys.Set("frameMode", frame_mode);
-    if (truncation_length) keys.Set("truncated", true);
-    keys.Set("truncationLength", truncation_length);
-    keys.Set("rightSplice", right_splice);
-    keys.Set("localTimeline", local_timeline);
-    keys.Set("lockstep", lockstep);
-    if (precision)
-      keys.Set("precision", std::string(*precision == ElementType::kDouble ? "double" : "float"));
-    keys.Set("maxErrors", max_errors);
-    keys.Set("reproducibleTransforms", reproducible_transforms);
-    keys.Set("multiThreadedDeserialization", multithreaded);
-    keys.Set("traceLevel", trace_level);
-    keys.Set("useNumericSequenceKeys", numeric_keys);
-    keys.Set("hashSequenceKeys", hash_keys);
-    keys.Set("chunkSizeInBytes", window_chunk_size);
-    keys.Set("prefetch", prefetch);
+    detail::Options all;
+    all.Flag("randomize", randomize);
+    all.Size("randomizationWindow", randomization_window_in_chunks, "randomization_window_in_chunks");
+    if (randomization_window_in_chunks) all.Flag("sampleBasedRandomizationWindow", false);
+    all.Size("randomizationWindow", randomization_window_in_samples, "randomization_window_in_samples");
+    if (randomization_window_in_samples) all.Flag("sampleBasedRandomizationWindow", true);
+    all.Seed("randomizationSeed", randomization_seed);
+    all.Flag("frameMode", frame_mode);
+    if (truncation_length) all.Flag("truncated", true);
+    all.Size("truncationLength", truncation_length, "truncation_length");
+    all.Size("rightSplice", right_splice, "right_splice");
+    all.Flag("localTimeline", local_timeline);
+    all.Flag("lockstep", lockstep);
+    if (precision) all.Text("precision", *precision == ElementType::kDouble ? "double" : "float");
+    all.Count("maxErrors", max_errors, "max_errors");
+    all.Flag("reproducibleTransforms", reproducible_transforms);
+    all.Flag("multiThreadedDeserialization", multithreaded);
+    all.Count("traceLevel", trace_level, "trace_level");
+    all.Flag("useNumericSequenceKeys", numeric_keys);
+    all.Flag("hashSequenceKeys", hash_keys);
+    all.Size("chunkSizeInBytes", window_chunk_size, "window_chunk_size");
+    all.Flag("prefetch", prefetch);
     if (confine_paths) {
-      keys.Set("confinePaths", true);
-      keys.Set("allowedFolders", detail::QuotedArray(*confine_paths));
+      all.Flag("confinePaths", true);
+      for (const std::string& folder : *confine_paths) all.AddPath("allowedFolders", folder);
     }
-    keys.Set("checkData", check_data);
-    return keys.Text("");
+    all.Flag("checkData", check_data);
+    return all;
   }
 };
 
@@ -138,11 +134,14 @@ struct ReaderOptions {
 class CtfDeserializer {
  public:
   /// A file, or the files that match a pattern, `train-*.ctf`. A path that exists is no pattern.
-  explicit CtfDeserializer(std::string file) : files_(std::move(file)) {}
+  explicit CtfDeserializer(const std::string& file)
+      : options_("CNTKTextFormatDeserializer", "CNTKTextFormatReader") {
+    AddFile(file);
+  }
 
   /// Another file, or those that match a pattern: their data follow those of the ones before.
-  CtfDeserializer& AddFile(std::string file) & {
-    files_.Add(std::move(file));
+  CtfDeserializer& AddFile(const std::string& file) & {
+    options_.AddFile("file", file);
     return *this;
   }
   /// Adds a stream of dense samples of `dim` values.
@@ -150,42 +149,48 @@ class CtfDeserializer {
   /// Adds a stream of sparse samples: pairs `index:value` with indices below `dim`.
   CtfDeserializer& Sparse(std::string name, std::size_t dim) & { return Add(std::move(name), dim, "sparse"); }
   /// What the stream added last is called in the file (`alias`); without it the file has the stream's name.
-  CtfDeserializer& Alias(std::string alias) & {
-    Last("Alias").alias = std::move(alias);
+  CtfDeserializer& Alias(const std::string& alias) & {
+    Last("Alias").Text("alias", alias);
     return *this;
   }
   /// Minibatch sizes are measured in samples of the stream added last (`definesMBSize`); without such a
   /// stream a sequence counts as long as its longest stream.
   CtfDeserializer& DefinesMinibatchSize() & {
-    Last("DefinesMinibatchSize").defines_mb_size = true;
+    Last("DefinesMinibatchSize").Flag("definesMBSize", true);
     return *this;
   }
   /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
   /// MiB).
-  CtfDeserializer& ChunkSize(std::uint64_t bytes) & { return Set("chunkSizeInBytes", bytes); }
+  CtfDeserializer& ChunkSize(std::uint64_t bytes) & {
+    options_.Size("chunkSizeInBytes", bytes, "ChunkSize");
+    return *this;
+  }
   /// Malformed values, lines and sequences that are tolerated over all sweeps (`maxErrors`; default: 0).
-  CtfDeserializer& MaxErrors(std::uint32_t errors) & { return Set("maxErrors", errors); }
+  CtfDeserializer& MaxErrors(std::uint32_t errors) & {
+    options_.Count("maxErrors", errors, "MaxErrors");
+    return *this;
+  }
   /// Every line is a sequence, whatever ids there are (`skipSequenceIds`; default: false).
-  CtfDeserializer& SkipSequenceIds(bool skip = true) & { return Set("skipSequenceIds", skip); }
+  CtfDeserializer& SkipSequenceIds(bool skip = true) & { return Flag("skipSequenceIds", skip); }
   /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
-  CtfDeserializer& CacheIndex(bool cache = true) & { return Set("cacheIndex", cache); }
+  CtfDeserializer& CacheIndex(bool cache = true) & { return Flag("cacheIndex", cache); }
   /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
-  CtfDeserializer& KeepDataInMemory(bool keep = true) & { return Set("keepDataInMemory", keep); }
+  CtfDeserializer& KeepDataInMemory(bool keep = true) & { return Flag("keepDataInMemory", keep); }
   /// CNTK's rules for the lines of a sequence (`strictSequences`; default: true); else samples of a stream
   /// may stand on any line, and a sequence in which a stream has no sample is skipped.
-  CtfDeserializer& StrictSequences(bool strict) & { return Set("strictSequences", strict); }
+  CtfDeserializer& StrictSequences(bool strict) & { return Flag("strictSequences", strict); }
   /// The ids of several files are one numbering (`sharedIds`; default: false); else each file has its own.
-  CtfDeserializer& SharedIds(bool shared = true) & { return Set("sharedIds", shared); }
+  CtfDeserializer& SharedIds(bool shared = true) & { return Flag("sharedIds", shared); }
 
   // The same for temporary objects, so that calls can be chained.
-  CtfDeserializer&& AddFile(std::string file) && { return std::move(AddFile(std::move(file))); }
+  CtfDeserializer&& AddFile(const std::string& file) && { return std::move(AddFile(file)); }
   CtfDeserializer&& Dense(std::string name, std::size_t dim) && {
     return std::move(Dense(std::move(name), dim));
   }
   CtfDeserializer&& Sparse(std::string name, std::size_t dim) && {
     return std::move(Sparse(std::move(name), dim));
   }
-  CtfDeserializer&& Alias(std::string alias) && { return std::move(Alias(std::move(alias))); }
+  CtfDeserializer&& Alias(const std::string& alias) && { return std::move(Alias(alias)); }
   CtfDeserializer&& DefinesMinibatchSize() && { return std::move(DefinesMinibatchSize()); }
   CtfDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
   CtfDeserializer&& MaxErrors(std::uint32_t errors) && { return std::move(MaxErrors(errors)); }
@@ -197,200 +202,120 @@ class CtfDeserializer {
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const {
-    detail::Keys keys = KeysButFile();
-    files_.Write(keys);
-    return "[\n" + keys.Text("  ") + "]";
-  }
+  std::string Text() const { return All().Write(true); }
 
  private:
   friend class Deserializer;
 
-  struct Stream {
-    std::string name;
-    std::size_t dim = 0;
-    const char* format = "";
-    std::optional<std::string> alias = {};
-    bool defines_mb_size = false;
-  };
-
   CtfDeserializer& Add(std::string name, std::size_t dim, const char* format) {
-    detail::SizeText("dim", dim);
-    streams_.push_back({std::move(name), dim, format});
+    detail::Options stream;
+    stream.Size("dim", dim);
+    stream.Text("format", format);
+    streams_.emplace_back(std::move(name), std::move(stream));
     return *this;
   }
 
-  Stream& Last(const char* method) {
+  detail::Options& Last(const char* method) {
     if (streams_.empty())
       throw Error(ErrorKind::kConfig, std::string("CtfDeserializer::") + method +
                                           " describes the stream added last: call it after Dense or Sparse.");
-    return streams_.back();
+    return streams_.back().second;
   }
 
-  template <typename T>
-  CtfDeserializer& Set(const char* key, T value) {
-    keys_.Set(key, value);
+  CtfDeserializer& Flag(const char* key, bool flag) {
+    options_.Flag(key, flag);
     return *this;
   }
 
-  /// All keys but a single path.
-  detail::Keys AllKeys() const {
-    detail::Keys keys = KeysButFile();
-    if (files_.LiteralKey().empty()) files_.Write(keys);
-    return keys;
-  }
+  detail::Options All() const { return detail::WithStreams(options_, streams_); }
 
-  detail::Keys KeysButFile() const {
-    detail::Keys keys;
-    keys.Set("type", std::string("CNTKTextFormatDeserializer"));
-    keys.Set("module", std::string("CNTKTextFormatReader"));
-    for (const auto& [key, value] : keys_.All()) keys.Set(key, value);
-    std::string input = "[";
-    detail::DistinctStreams names;
-    for (const Stream& stream : streams_) {
-      names.Add(stream.name);
-      input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(stream.name) +
-               " = [ dim = " + std::to_string(stream.dim) + " ; format = \"" + stream.format + "\"";
-      if (stream.alias) input += " ; alias = " + detail::Quoted("alias", *stream.alias);
-      if (stream.defines_mb_size) input += " ; definesMBSize = true";
-      input += " ]";
-    }
-    keys.Set("input", input + " ]");
-    return keys;
-  }
-
-  detail::Files files_;
-  detail::Keys keys_;
-  std::vector<Stream> streams_;
+  detail::Options options_;
+  detail::Streams streams_;
 };
 
 /// One or several files in CNTK's binary format. The files describe their streams themselves; all are read.
 class CbfDeserializer {
  public:
   /// A file, or the files that match a pattern, `train-*.cbf`. A path that exists is no pattern.
-  explicit CbfDeserializer(std::string file) : files_(std::move(file)) {}
+  explicit CbfDeserializer(const std::string& file)
+      : options_("CNTKBinaryFormatDeserializer", "CNTKBinaryReader") {
+    AddFile(file);
+  }
 
   /// Another file with the same streams, or those that match a pattern: their data follow those of the ones
   /// before.
-  CbfDeserializer& AddFile(std::string file) & {
-    files_.Add(std::move(file));
+  CbfDeserializer& AddFile(const std::string& file) & {
+    options_.AddFile("file", file);
     return *this;
   }
   /// Delivers the stream that the file calls `in_file` as `name`.
-  CbfDeserializer& Rename(std::string name, std::string in_file) & {
-    renamed_.emplace_back(std::move(name), std::move(in_file));
+  CbfDeserializer& Rename(std::string name, const std::string& in_file) & {
+    detail::Options stream;
+    stream.Text("alias", in_file);
+    renamed_.emplace_back(std::move(name), std::move(stream));
     return *this;
   }
   /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
   CbfDeserializer& KeepDataInMemory(bool keep = true) & {
-    keys_.Set("keepDataInMemory", keep);
+    options_.Flag("keepDataInMemory", keep);
     return *this;
   }
   /// The sequences of several files are numbered from the first to the last (`sharedIds`; default: false);
   /// else each file has its own numbering.
   CbfDeserializer& SharedIds(bool shared = true) & {
-    keys_.Set("sharedIds", shared);
+    options_.Flag("sharedIds", shared);
     return *this;
   }
 
   // The same for temporary objects, so that calls can be chained.
-  CbfDeserializer&& AddFile(std::string file) && { return std::move(AddFile(std::move(file))); }
-  CbfDeserializer&& Rename(std::string name, std::string in_file) && {
-    return std::move(Rename(std::move(name), std::move(in_file)));
+  CbfDeserializer&& AddFile(const std::string& file) && { return std::move(AddFile(file)); }
+  CbfDeserializer&& Rename(std::string name, const std::string& in_file) && {
+    return std::move(Rename(std::move(name), in_file));
   }
   CbfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
   CbfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const {
-    detail::Keys keys = KeysButFile();
-    files_.Write(keys);
-    return "[\n" + keys.Text("  ") + "]";
-  }
+  std::string Text() const { return All().Write(true); }
 
  private:
   friend class Deserializer;
 
-  /// All keys but a single path.
-  detail::Keys AllKeys() const {
-    detail::Keys keys = KeysButFile();
-    if (files_.LiteralKey().empty()) files_.Write(keys);
-    return keys;
+  detail::Options All() const {
+    return renamed_.empty() ? options_ : detail::WithStreams(options_, renamed_);
   }
 
-  detail::Keys KeysButFile() const {
-    detail::Keys keys;
-    keys.Set("type", std::string("CNTKBinaryFormatDeserializer"));
-    keys.Set("module", std::string("CNTKBinaryReader"));
-    for (const auto& [key, value] : keys_.All()) keys.Set(key, value);
-    if (renamed_.empty()) return keys;
-    std::string input = "[";
-    detail::DistinctStreams names;
-    for (const auto& [name, in_file] : renamed_) {
-      names.Add(name);
-      input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(name) +
-               " = [ alias = " + detail::Quoted("name of a stream in the file", in_file) + " ]";
-    }
-    keys.Set("input", input + " ]");
-    return keys;
-  }
-
-  detail::Files files_;
-  detail::Keys keys_;
-  std::vector<std::pair<std::string, std::string>> renamed_;
+  detail::Options options_;
+  detail::Streams renamed_;
 };
 
 /// One of the deserializers of a reader: a file, or a format of the user's own with the name that messages
 /// call it by.
 class Deserializer {
  public:
-  Deserializer(const CtfDeserializer& ctf)  // NOLINT: stands for one
-      : section_(std::make_shared<detail::SectionHandle>("CtfDeserializer", ctf.AllKeys(),
-                                                         ctf.files_.LiteralKey(), ctf.files_.Literal())) {}
-  Deserializer(const CbfDeserializer& cbf)  // NOLINT: stands for one
-      : section_(std::make_shared<detail::SectionHandle>("CbfDeserializer", cbf.AllKeys(),
-                                                         cbf.files_.LiteralKey(), cbf.files_.Literal())) {}
-  Deserializer(const HtkFeatureDeserializer& features)  // NOLINT: stands for one
-      : Deserializer("HtkFeatureDeserializer", features.section_) {}
-  Deserializer(const HtkMlfDeserializer& labels)  // NOLINT: stands for one
-      : Deserializer("HtkMlfDeserializer", labels.section_) {}
-  Deserializer(const HtkMlfBinaryDeserializer& labels)  // NOLINT: stands for one
-      : Deserializer("HtkMlfBinaryDeserializer", labels.section_) {}
-  Deserializer(const LatticeDeserializer& lattices)  // NOLINT: stands for one
-      : Deserializer("LatticeDeserializer", lattices.section_) {}
-  Deserializer(const KaldiDeserializer& archives)  // NOLINT: stands for one
-      : Deserializer("KaldiDeserializer", archives.section_) {}
-  Deserializer(const ImageDeserializer& images)  // NOLINT: stands for one
-      : Deserializer("ImageDeserializer", images) {}
-  Deserializer(const Base64ImageDeserializer& images)  // NOLINT: stands for one
-      : Deserializer("Base64ImageDeserializer", images) {}
+  // NOLINTBEGIN(google-explicit-constructor): a builder can be given wherever a deserializer is expected.
+  Deserializer(const CtfDeserializer& ctf) : options_(ctf.All()) {}
+  Deserializer(const CbfDeserializer& cbf) : options_(cbf.All()) {}
+  Deserializer(const HtkFeatureDeserializer& features) : options_(features.options_.All()) {}
+  Deserializer(const HtkMlfDeserializer& labels) : options_(labels.options_.All()) {}
+  Deserializer(const HtkMlfBinaryDeserializer& labels) : options_(labels.options_.All()) {}
+  Deserializer(const LatticeDeserializer& lattices) : options_(lattices.options_.All()) {}
+  Deserializer(const KaldiDeserializer& archives) : options_(archives.options_.All()) {}
+  Deserializer(const ImageDeserializer& images) : options_(images.All()), transforms_(images.users_) {}
+  Deserializer(const Base64ImageDeserializer& images) : options_(images.All()), transforms_(images.users_) {}
+  // NOLINTEND(google-explicit-constructor)
   Deserializer(std::string name, std::shared_ptr<UserDeserializer> user)
-      : section_(std::make_shared<detail::SectionHandle>("UserDeserializer", detail::Keys(), "type", name)),
-        name_(std::move(name)),
-        user_(std::move(user)) {}
+      : options_(name), name_(std::move(name)), user_(std::move(user)) {}
 
  private:
   friend class Reader;
-  friend const cntk_reader_section* detail::SectionOf(const Deserializer& deserializer) noexcept;
 
-  Deserializer(const char* path, const detail::StreamSection& section)
-      : section_(std::make_shared<detail::SectionHandle>(path, section.AllKeys(), section.FileKey(),
-                                                         section.File())) {}
-  template <typename Images>
-  Deserializer(const char* path, const detail::ImageDeserializerBase<Images>& images)
-      : section_(std::make_shared<detail::SectionHandle>(path, images.AllKeys(), "file", images.file_)),
-        transforms_(images.users_) {}
-
-  std::shared_ptr<const detail::SectionHandle> section_;
+  detail::Options options_;
   std::string name_;
   std::shared_ptr<UserDeserializer> user_;
   Transforms transforms_;  // Those of the user's own.
 };
-
-inline const cntk_reader_section* detail::SectionOf(const Deserializer& deserializer) noexcept {
-  return deserializer.section_->get();
-}
 
 }  // namespace reader
 }  // namespace cntk

@@ -13,14 +13,14 @@
 #ifndef CNTK_READER_IMAGES_HPP
 #define CNTK_READER_IMAGES_HPP
 
-#include <cntk_reader/error.hpp>
-#include <cntk_reader/section.hpp>
+#include <cntk_reader/options.hpp>
 #include <cntk_reader/transform.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <locale>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -34,60 +34,29 @@ class Deserializer;
 
 namespace detail {
 
-/// A number with all of its digits, whatever the process's locale is.
-template <typename Number>
-std::string Digits(Number number) {
-  std::ostringstream text;
-  text.imbue(std::locale::classic());
-  text.precision(std::numeric_limits<Number>::max_digits10);
-  text << number;
-  return text.str();
-}
-
-/// Two numbers as an array of a configuration.
-template <typename Number>
-std::string Pair(Number first, Number second) {
-  return Digits(first) + ":" + Digits(second);
-}
-
-/// An element of `transforms`.
-class TransformSection {
- public:
-  explicit TransformSection(std::string_view type) { keys_.Set("type", Quoted("type of a transform", type)); }
-
-  void Set(std::string key, std::string value) { keys_.Set(std::move(key), std::move(value)); }
-
-  std::string Text() const {
-    std::string text = "[";
-    for (const auto& [key, value] : keys_.All())
-      text += (text.size() == 1 ? " " : " ; ") + key + " = " + value;
-    return text + " ]";
-  }
-
- private:
-  Keys keys_;
-};
-
 /// What all transforms of the library have: methods return a changed copy, so that calls can be chained.
 template <typename Derived>
 class TransformBase {
  public:
   /// The section that a configuration would have in `transforms`.
-  std::string Text() const { return section_.Text(); }
+  std::string Text() const { return options_.Write(true); }
 
  protected:
-  explicit TransformBase(std::string_view type) : section_(type) {}
+  explicit TransformBase(const char* type) : options_(std::string(type)) {}
 
-  Derived With(std::string key, std::string value) const {
+  /// A copy with an option set by one of the setters of Options.
+  template <typename... Parameters, typename... Values>
+  Derived With(void (Options::*setter)(Parameters...), Values... values) const {
     Derived changed = static_cast<const Derived&>(*this);
-    changed.Set(std::move(key), std::move(value));
+    (static_cast<TransformBase&>(changed).options_.*setter)(values...);
     return changed;
   }
 
-  void Set(std::string key, std::string value) { section_.Set(std::move(key), std::move(value)); }
+  Options options_;
 
  private:
-  TransformSection section_;
+  template <typename Images>
+  friend class ImageDeserializerBase;
 };
 
 }  // namespace detail
@@ -107,34 +76,42 @@ class Crop : public detail::TransformBase<Crop> {
 
   /// Columns and rows, at most those of the image (`cropSize`; default: not given).
   [[nodiscard]] Crop Size(std::uint32_t width, std::uint32_t height) const {
-    return With("cropSize", detail::CountsText("cropSize", width, height));
+    return With(&detail::Options::Counts, "cropSize", width, height, "Size");
   }
   /// Both sides' length as a share of the image's shorter side, above 0 and up to 1 (`sideRatio`; default:
   /// not given). Only with Jitter it is drawn between the two numbers; otherwise it is `least`.
   [[nodiscard]] Crop SideRatio(float least, float greatest) const {
-    return With("sideRatio", detail::Pair(least, greatest));
+    return Between("sideRatio", least, greatest);
   }
   /// The area as a share of the image's, above 0 and up to 1 (`areaRatio`; default: not given). Only with
   /// Jitter it is drawn between the two numbers; otherwise it is `least`.
   [[nodiscard]] Crop AreaRatio(float least, float greatest) const {
-    return With("areaRatio", detail::Pair(least, greatest));
+    return Between("areaRatio", least, greatest);
   }
   /// The longer side divided by the shorter one or the other way round, at random (`aspectRatio`; default:
   /// 1). Only with Jitter it is drawn between the two numbers; otherwise it is `least`.
   [[nodiscard]] Crop AspectRatio(float least, float greatest) const {
-    return With("aspectRatio", detail::Pair(least, greatest));
+    return Between("aspectRatio", least, greatest);
   }
   /// Ratios are drawn between their bounds (`jitterType = "UniRatio"`; default: false).
   [[nodiscard]] Crop Jitter(bool jitter = true) const {
-    return With("jitterType", jitter ? "UniRatio" : "None");
+    return With(&detail::Options::Text, "jitterType", jitter ? "UniRatio" : "None");
   }
   /// Half of the images are mirrored (`hflip`; default: true for Random, else false).
-  [[nodiscard]] Crop Flip(bool flip = true) const { return With("hflip", flip ? "true" : "false"); }
+  [[nodiscard]] Crop Flip(bool flip = true) const { return With(&detail::Options::Flag, "hflip", flip); }
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
-  [[nodiscard]] Crop Seed(std::uint32_t seed) const { return With("seed", std::to_string(seed)); }
+  [[nodiscard]] Crop Seed(std::uint32_t seed) const { return With(&detail::Options::Seed, "seed", seed); }
 
  private:
-  explicit Crop(const char* kind) : TransformBase("Crop") { Set("cropType", kind); }
+  explicit Crop(const char* kind) : TransformBase("Crop") { options_.Text("cropType", kind); }
+
+  Crop Between(const char* key, float least, float greatest) const {
+    std::ostringstream text;
+    text.imbue(std::locale::classic());  // The process's locale may write a comma.
+    text.precision(std::numeric_limits<float>::max_digits10);
+    text << least << ':' << greatest;
+    return With(&detail::Options::Text, key, text.str());
+  }
 };
 
 /// How values between pixels come about.
@@ -157,24 +134,24 @@ class Scale : public detail::TransformBase<Scale> {
  public:
   /// Columns, rows, and the number of channels that the images have.
   Scale(std::uint32_t width, std::uint32_t height, std::uint32_t channels) : TransformBase("Scale") {
-    Set("width", detail::CountText("width", width));
-    Set("height", detail::CountText("height", height));
-    Set("channels", detail::CountText("channels", channels));
+    options_.Count("width", width);
+    options_.Count("height", height);
+    options_.Count("channels", channels);
   }
 
   /// How values between pixels come about (`interpolations`; default: linear).
   [[nodiscard]] Scale Interpolate(Interpolation interpolation) const {
     static constexpr const char* kWords[] = {"nearest", "linear", "cubic", "lanczos"};
-    return With("interpolations", kWords[static_cast<int>(interpolation)]);
+    return With(&detail::Options::Text, "interpolations", kWords[static_cast<int>(interpolation)]);
   }
   /// What becomes of images with other proportions (`scaleMode`; default: fill).
   [[nodiscard]] Scale Mode(ScaleMode mode) const {
     static constexpr const char* kWords[] = {"fill", "crop", "pad"};
-    return With("scaleMode", kWords[static_cast<int>(mode)]);
+    return With(&detail::Options::Text, "scaleMode", kWords[static_cast<int>(mode)]);
   }
   /// What ScaleMode::kPad fills the rest with (`padValue`; default: the values at the border).
   [[nodiscard]] Scale PadValue(std::uint32_t value) const {
-    return With("padValue", detail::CountText("padValue", value));
+    return With(&detail::Options::Count, "padValue", value, "PadValue");
   }
 };
 
@@ -182,7 +159,9 @@ class Scale : public detail::TransformBase<Scale> {
 class Mean : public detail::TransformBase<Mean> {
  public:
   /// `path`: of the file with the mean image (`meanFile`), in OpenCV's XML or YAML.
-  explicit Mean(std::string_view path) : TransformBase("Mean") { Set("meanFile", detail::QuotedPath(path)); }
+  explicit Mean(std::string_view path) : TransformBase("Mean") {
+    options_.Path("meanFile", std::string(path));
+  }
 };
 
 /// Changes colors at random. Each radius is from 0, which changes nothing, to 1. Methods return a changed
@@ -193,16 +172,18 @@ class Color : public detail::TransformBase<Color> {
 
   /// Adds up to this share of the image's mean, or subtracts it (`brightnessRadius`; default: 0).
   [[nodiscard]] Color Brightness(double radius) const {
-    return With("brightnessRadius", detail::Digits(radius));
+    return With(&detail::Options::Real, "brightnessRadius", radius);
   }
   /// Multiplies values by 1, more or less up to this (`contrastRadius`; default: 0).
-  [[nodiscard]] Color Contrast(double radius) const { return With("contrastRadius", detail::Digits(radius)); }
+  [[nodiscard]] Color Contrast(double radius) const {
+    return With(&detail::Options::Real, "contrastRadius", radius);
+  }
   /// Multiplies the saturation by 1, more or less up to this (`saturationRadius`; default: 0).
   [[nodiscard]] Color Saturation(double radius) const {
-    return With("saturationRadius", detail::Digits(radius));
+    return With(&detail::Options::Real, "saturationRadius", radius);
   }
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
-  [[nodiscard]] Color Seed(std::uint32_t seed) const { return With("seed", std::to_string(seed)); }
+  [[nodiscard]] Color Seed(std::uint32_t seed) const { return With(&detail::Options::Seed, "seed", seed); }
 };
 
 /// Changes the intensity at random, along the principal components of colors. Methods return a changed copy.
@@ -211,12 +192,14 @@ class Intensity : public detail::TransformBase<Intensity> {
   /// `std_dev`: standard deviation of what is drawn (`intensityStdDev`). `path`: of the file with `EigVal`
   /// and `EigVec` (`intensityFile`), in OpenCV's XML or YAML.
   Intensity(double std_dev, std::string_view path) : TransformBase("Intensity") {
-    Set("intensityStdDev", detail::Digits(std_dev));
-    Set("intensityFile", detail::QuotedPath(path));
+    options_.Real("intensityStdDev", std_dev);
+    options_.Path("intensityFile", std::string(path));
   }
 
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
-  [[nodiscard]] Intensity Seed(std::uint32_t seed) const { return With("seed", std::to_string(seed)); }
+  [[nodiscard]] Intensity Seed(std::uint32_t seed) const {
+    return With(&detail::Options::Seed, "seed", seed);
+  }
 };
 
 /// Makes planes of images: channel after channel instead of pixel after pixel. Only Cast may follow.
@@ -242,33 +225,36 @@ class ImageDeserializerBase {
   /// samples have their values pixel after pixel.
   template <typename T>
   Derived& AddTransform(const TransformBase<T>& transform) & {
-    transforms_.push_back(transform.Text());
+    transforms_.push_back(transform.options_);
     return Self();
   }
   /// Adds a transform of the user's own, under a name that no other transform of the reader has.
   Derived& AddTransform(std::string name, std::shared_ptr<Transform> transform) & {
-    transforms_.push_back(TransformSection(name).Text());
+    transforms_.emplace_back(name);
     users_.emplace_back(std::move(name), std::move(transform));
     return Self();
   }
   /// Decodes images to one channel (`grayscale`; default: false).
-  Derived& Grayscale(bool grayscale = true) & { return Set("grayscale", grayscale); }
+  Derived& Grayscale(bool grayscale = true) & { return Flag("grayscale", grayscale); }
   /// Each image stands for ten sequences, the views of Crop::MultiView (`multiViewCrop`; default: false).
-  Derived& MultiView(bool multi_view = true) & { return Set("multiViewCrop", multi_view); }
+  Derived& MultiView(bool multi_view = true) & { return Flag("multiViewCrop", multi_view); }
   /// Most columns times rows of an image that are decoded; a larger one is an error (`maxPixels`; default:
   /// 2^28).
-  Derived& MaxPixels(std::uint64_t pixels) & { return Set("maxPixels", pixels); }
+  Derived& MaxPixels(std::uint64_t pixels) & {
+    options_.Size("maxPixels", pixels, "MaxPixels");
+    return Self();
+  }
   /// Random transforms depend on nothing but their seed, the sweep and the sequence
   /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends on all
   /// minibatches read before.
   Derived& ReproducibleTransforms(bool reproducible = true) & {
-    return Set("reproducibleTransforms", reproducible);
+    return Flag("reproducibleTransforms", reproducible);
   }
   /// Adds a dense stream with a sample of seven numbers for each image, so that targets can follow crops and
   /// flips: what the transforms show of it, as the members of Draw: left, top, width, height, 1 if mirrored
   /// or 0, source_width, source_height (`draw`; default: no such stream).
   Derived& Draws(std::string stream) & {
-    draws_ = StreamKey(stream);
+    draws_ = std::move(stream);
     return Self();
   }
 
@@ -290,24 +276,20 @@ class ImageDeserializerBase {
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const {
-    Keys keys = AllKeys();
-    keys.Set("file", QuotedPath(file_));
-    return "[\n" + keys.Text("  ") + "]";
-  }
+  std::string Text() const { return All().Write(true); }
 
  protected:
-  ImageDeserializerBase(const char* type, std::string file, std::string features, std::string labels,
+  ImageDeserializerBase(const char* type, const std::string& file, std::string features, std::string labels,
                         std::size_t classes)
-      : type_(type),
-        file_(std::move(file)),
+      : options_(type, "ImageReader"),
         features_(std::move(features)),
         labels_(std::move(labels)),
-        classes_(classes) {}
+        classes_(classes) {
+    options_.Path("file", file);
+  }
 
-  template <typename T>
-  Derived& Set(const char* key, T value) {
-    keys_.Set(key, value);
+  Derived& Flag(const char* key, bool flag) {
+    options_.Flag(key, flag);
     return Self();
   }
 
@@ -316,33 +298,23 @@ class ImageDeserializerBase {
 
   Derived& Self() { return static_cast<Derived&>(*this); }
 
-  /// All keys but the path.
-  Keys AllKeys() const {
-    Keys keys;
-    keys.Set("type", std::string(type_));
-    keys.Set("module", std::string("ImageReader"));
-    for (const auto& [key, value] : keys_.All()) keys.Set(key, value);
-    std::string transforms;
-    for (const std::string& transform : transforms_)
-      transforms += (transforms.empty() ? "" : " : ") + transform;
-    DistinctStreams names;
-    names.Add(features_);
-    names.Add(labels_);
-    if (!draws_.empty()) names.Add(draws_);
-    keys.Set("input", "[ " + StreamKey(features_) + " = [ transforms = ( " + transforms + " ) ] ; " +
-                          StreamKey(labels_) + " = [ labelDim = " + SizeText("labelDim", classes_) + " ]" +
-                          (draws_.empty() ? "" : " ; " + StreamKey(draws_) + " = [ draw = true ]") + " ]");
-    return keys;
+  Options All() const {
+    Options features, labels, draws;
+    for (const Options& transform : transforms_) features.AddSection("transforms", transform);
+    if (transforms_.empty()) features.Text("transforms", "()");  // The key marks the stream of images.
+    labels.Size("labelDim", classes_, "classes");
+    draws.Flag("draw", true);
+    Streams streams = {{features_, std::move(features)}, {labels_, std::move(labels)}};
+    if (draws_) streams.emplace_back(*draws_, std::move(draws));
+    return WithStreams(options_, streams);
   }
 
-  const char* type_;
-  std::string file_;
+  Options options_;
   std::string features_;
   std::string labels_;
-  std::string draws_;
+  std::optional<std::string> draws_;
   std::size_t classes_;
-  Keys keys_;
-  std::vector<std::string> transforms_;
+  std::vector<Options> transforms_;
   Transforms users_;
 };
 
@@ -353,9 +325,8 @@ class ImageDeserializer : public detail::ImageDeserializerBase<ImageDeserializer
  public:
   /// Reads images as the dense stream `features` and their classes, numbers below `classes`, as the sparse
   /// stream `labels`.
-  ImageDeserializer(std::string file, std::string features, std::string labels, std::size_t classes)
-      : ImageDeserializerBase("ImageDeserializer", std::move(file), std::move(features), std::move(labels),
-                              classes) {}
+  ImageDeserializer(const std::string& file, std::string features, std::string labels, std::size_t classes)
+      : ImageDeserializerBase("ImageDeserializer", file, std::move(features), std::move(labels), classes) {}
 };
 
 /// Images in the lines of a file, encoded as Base64, with their classes.
@@ -363,12 +334,13 @@ class Base64ImageDeserializer : public detail::ImageDeserializerBase<Base64Image
  public:
   /// Reads images as the dense stream `features` and their classes, numbers below `classes`, as the sparse
   /// stream `labels`.
-  Base64ImageDeserializer(std::string file, std::string features, std::string labels, std::size_t classes)
-      : ImageDeserializerBase("Base64ImageDeserializer", std::move(file), std::move(features),
-                              std::move(labels), classes) {}
+  Base64ImageDeserializer(const std::string& file, std::string features, std::string labels,
+                          std::size_t classes)
+      : ImageDeserializerBase("Base64ImageDeserializer", file, std::move(features), std::move(labels),
+                              classes) {}
 
   /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
-  Base64ImageDeserializer& CacheIndex(bool cache = true) & { return Set("cacheIndex", cache); }
+  Base64ImageDeserializer& CacheIndex(bool cache = true) & { return Flag("cacheIndex", cache); }
   Base64ImageDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
 };
 

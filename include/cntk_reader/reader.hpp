@@ -226,21 +226,17 @@ class Reader {
   /// others are joined to it by sequence key. `canceller` ends opening and the reader's calls.
   static Reader Open(const ReaderOptions& options, const std::vector<Deserializer>& deserializers,
                      const Canceller* canceller = nullptr) {
-    const std::string text = options.Text();
-    std::vector<const cntk_reader_section*> sections;
+    detail::Options all = options.All();
     UserDeserializers users;
     Transforms transforms;
     for (const Deserializer& deserializer : deserializers) {
-      sections.push_back(detail::SectionOf(deserializer));
+      all.AddSection("deserializers", deserializer.options_);
       if (!deserializer.name_.empty() || deserializer.user_)
         users.emplace_back(deserializer.name_, deserializer.user_);
       transforms.insert(transforms.end(), deserializer.transforms_.begin(), deserializer.transforms_.end());
     }
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
-    source.text = text.data();
-    source.text_length = text.size();
-    source.added_sections = sections.data();
-    source.added_section_count = sections.size();
+    source.options = all.get();
     source.front_end = CNTK_READER_FRONT_END_CPP;
     return Reader(source, users, transforms, canceller);
   }

@@ -11,8 +11,7 @@
 #ifndef CNTK_READER_SPEECH_HPP
 #define CNTK_READER_SPEECH_HPP
 
-#include <cntk_reader/error.hpp>
-#include <cntk_reader/section.hpp>
+#include <cntk_reader/options.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,17 +25,47 @@ class Deserializer;
 
 namespace detail {
 
-/// Writes the paths of label files: only the very section of the stream may have them. An array of one path
-/// would be taken for the path of a list.
-inline void SetMlfFiles(StreamSection& section, const std::vector<std::string>& paths) {
-  Keys keys;
-  for (const auto& [key, value] : section.inner.All())
-    if (key != "mlfFile") keys.Set(key, value);
-  section.inner = std::move(keys);
-  if (paths.size() == 1)
-    section.inner.Set("mlfFile", QuotedPath(paths.front()));
-  else
-    section.inner.Set("mlfFileList", QuotedArray(paths));
+/// The options of a deserializer with one stream.
+class OneStream {
+ public:
+  /// `key` is the option that has the path of a single file, `list_key` the one that has several paths.
+  OneStream(Options deserializer, std::string name, const char* key, const char* list_key, std::string path)
+      : outer(std::move(deserializer)),
+        name_(std::move(name)),
+        key_(key),
+        list_key_(list_key),
+        paths_{std::move(path)} {}
+
+  /// Options of the deserializer.
+  Options outer;
+  /// Options of the stream.
+  Options inner;
+
+  void AddPath(std::string path) { paths_.push_back(std::move(path)); }
+
+  Options All() const {
+    Options stream = inner;
+    if (paths_.size() == 1)
+      stream.Path(key_, paths_.front());
+    else
+      for (const std::string& path : paths_) stream.AddPath(list_key_, path);
+    return WithStreams(outer, {{name_, std::move(stream)}});
+  }
+
+  std::string Text() const { return All().Write(true); }
+
+ private:
+  std::string name_;
+  const char* key_;
+  const char* list_key_;
+  std::vector<std::string> paths_;
+};
+
+/// The options of a deserializer of labels.
+inline OneStream MlfStream(const char* type, std::string name, std::string path, std::size_t classes) {
+  OneStream labels({type, "HTKDeserializers"}, std::move(name), "mlfFile", "mlfFileList", std::move(path));
+  labels.inner.Size("labelDim", classes, "classes");
+  return labels;
 }
 
 }  // namespace detail
@@ -47,44 +76,42 @@ class HtkFeatureDeserializer {
   /// `dim` is the number of values of a frame. Without ContextWindow it may be an odd multiple of it: samples
   /// then have as many frames.
   HtkFeatureDeserializer(std::string stream, std::string scp_file, std::size_t dim)
-      : section_("HTKFeatureDeserializer", "HTKDeserializers", std::move(stream), "scpFile", scp_file),
-        scp_files_{std::move(scp_file)} {
-    section_.inner.Set("dim", std::uint64_t{dim});
+      : options_({"HTKFeatureDeserializer", "HTKDeserializers"}, std::move(stream), "scpFile", "scpFile",
+                 std::move(scp_file)) {
+    options_.inner.Size("dim", dim);
   }
 
   /// Another script file, whose lines follow those of the ones before it.
   HtkFeatureDeserializer& AddScpFile(std::string scp_file) & {
-    scp_files_.push_back(std::move(scp_file));
-    section_.WithoutFile();
-    section_.inner.Set("scpFile", detail::QuotedArray(scp_files_));
+    options_.AddPath(std::move(scp_file));
     return *this;
   }
   /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
   HtkFeatureDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
-    section_.inner.Set("contextWindow", detail::CountsText("contextWindow", before, after));
+    options_.inner.Counts("contextWindow", before, after, "ContextWindow");
     return *this;
   }
   /// What stands before each path of the script (`prefixPathInSCP`; default: nothing). Without it, `...` in a
   /// line stands for the folder of the script.
   HtkFeatureDeserializer& PrefixPath(const std::string& prefix) & {
-    section_.inner.Set("prefixPathInSCP", detail::QuotedPath(prefix));
+    options_.inner.Path("prefixPathInSCP", prefix);
     return *this;
   }
   /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
   /// (`expandToUtterance`; default: false): i-vectors.
   HtkFeatureDeserializer& ExpandToUtterance(bool expand = true) & {
-    section_.inner.Set("expandToUtterance", expand);
+    options_.inner.Flag("expandToUtterance", expand);
     return *this;
   }
   /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
   HtkFeatureDeserializer& MaxSequenceSize(std::uint32_t frames) & {
-    section_.outer.Set("maxSequenceSize", frames);
+    options_.outer.Count("maxSequenceSize", frames, "MaxSequenceSize");
     return *this;
   }
   /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
   /// stream).
   HtkFeatureDeserializer& DefinesMinibatchSize(bool defines = true) & {
-    section_.outer.Set("definesMBSize", defines);
+    options_.outer.Flag("definesMBSize", defines);
     return *this;
   }
 
@@ -108,13 +135,12 @@ class HtkFeatureDeserializer {
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const { return section_.Text(); }
+  std::string Text() const { return options_.Text(); }
 
  private:
   friend class Deserializer;
 
-  detail::StreamSection section_;
-  std::vector<std::string> scp_files_;
+  detail::OneStream options_;
 };
 
 /// Labels of frames in text files of the HTK master label format: one sparse stream of class numbers. It
@@ -123,38 +149,33 @@ class HtkMlfDeserializer {
  public:
   /// `classes` is the number of classes: the values of a sample.
   HtkMlfDeserializer(std::string stream, std::string mlf_file, std::size_t classes)
-      : section_("HTKMLFDeserializer", "HTKDeserializers", std::move(stream), "", ""),
-        mlf_files_{std::move(mlf_file)} {
-    section_.inner.Set("labelDim", std::uint64_t{classes});
-    detail::SetMlfFiles(section_, mlf_files_);
-  }
+      : options_(detail::MlfStream("HTKMLFDeserializer", std::move(stream), std::move(mlf_file), classes)) {}
 
   /// Another file of labels, read after those before it (`mlfFileList`).
   HtkMlfDeserializer& AddMlfFile(std::string mlf_file) & {
-    mlf_files_.push_back(std::move(mlf_file));
-    detail::SetMlfFiles(section_, mlf_files_);
+    options_.AddPath(std::move(mlf_file));
     return *this;
   }
   /// The list of states, whose lines are the names of classes (`labelMappingFile`). Without it each line of
   /// labels has a fourth column with the number of the class.
   HtkMlfDeserializer& StateList(const std::string& path) & {
-    section_.inner.Set("labelMappingFile", detail::QuotedPath(path));
+    options_.inner.Path("labelMappingFile", path);
     return *this;
   }
   /// The value is 2 where a range of frames begins (`phoneBoundaries`; default: false). Not in frame mode.
   HtkMlfDeserializer& PhoneBoundaries(bool boundaries = true) & {
-    section_.inner.Set("phoneBoundaries", boundaries);
+    options_.inner.Flag("phoneBoundaries", boundaries);
     return *this;
   }
   /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
   /// where keys are hashed, see ReaderOptions::hash_keys.
   HtkMlfDeserializer& CacheIndex(bool cache = true) & {
-    section_.inner.Set("cacheIndex", cache);
+    options_.inner.Flag("cacheIndex", cache);
     return *this;
   }
   /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
   HtkMlfDeserializer& ChunkSize(std::uint64_t bytes) & {
-    section_.outer.Set("chunkSizeInBytes", bytes);
+    options_.outer.Size("chunkSizeInBytes", bytes, "ChunkSize");
     return *this;
   }
 
@@ -171,13 +192,12 @@ class HtkMlfDeserializer {
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const { return section_.Text(); }
+  std::string Text() const { return options_.Text(); }
 
  private:
   friend class Deserializer;
 
-  detail::StreamSection section_;
-  std::vector<std::string> mlf_files_;
+  detail::OneStream options_;
 };
 
 /// Labels of frames in CNTK's binary files: one sparse stream of class numbers. It follows a deserializer of
@@ -186,27 +206,23 @@ class HtkMlfBinaryDeserializer {
  public:
   /// `classes` is the number of classes: the values of a sample.
   HtkMlfBinaryDeserializer(std::string stream, std::string mlf_file, std::size_t classes)
-      : section_("HTKMLFBinaryDeserializer", "HTKDeserializers", std::move(stream), "", ""),
-        mlf_files_{std::move(mlf_file)} {
-    section_.inner.Set("labelDim", std::uint64_t{classes});
-    detail::SetMlfFiles(section_, mlf_files_);
-  }
+      : options_(
+            detail::MlfStream("HTKMLFBinaryDeserializer", std::move(stream), std::move(mlf_file), classes)) {}
 
   /// Another file of labels, read after those before it (`mlfFileList`).
   HtkMlfBinaryDeserializer& AddMlfFile(std::string mlf_file) & {
-    mlf_files_.push_back(std::move(mlf_file));
-    detail::SetMlfFiles(section_, mlf_files_);
+    options_.AddPath(std::move(mlf_file));
     return *this;
   }
   /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
   /// where keys are hashed, see ReaderOptions::hash_keys.
   HtkMlfBinaryDeserializer& CacheIndex(bool cache = true) & {
-    section_.inner.Set("cacheIndex", cache);
+    options_.inner.Flag("cacheIndex", cache);
     return *this;
   }
   /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
   HtkMlfBinaryDeserializer& ChunkSize(std::uint64_t bytes) & {
-    section_.outer.Set("chunkSizeInBytes", bytes);
+    options_.outer.Size("chunkSizeInBytes", bytes, "ChunkSize");
     return *this;
   }
 
@@ -219,13 +235,12 @@ class HtkMlfBinaryDeserializer {
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const { return section_.Text(); }
+  std::string Text() const { return options_.Text(); }
 
  private:
   friend class Deserializer;
 
-  detail::StreamSection section_;
-  std::vector<std::string> mlf_files_;
+  detail::OneStream options_;
 };
 
 /// Lattices: one stream of opaque bytes for each utterance. It follows a deserializer of features.
@@ -233,18 +248,18 @@ class LatticeDeserializer {
  public:
   /// `index_file` lists the tables of contents.
   LatticeDeserializer(std::string stream, std::string index_file)
-      : section_("LatticeDeserializer", "HTKDeserializers", std::move(stream), "latticeIndexFile",
-                 std::move(index_file)) {}
+      : options_({"LatticeDeserializer", "HTKDeserializers"}, std::move(stream), "latticeIndexFile",
+                 "latticeIndexFile", std::move(index_file)) {}
 
   /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
   /// where keys are hashed, see ReaderOptions::hash_keys.
   LatticeDeserializer& CacheIndex(bool cache = true) & {
-    section_.inner.Set("cacheIndex", cache);
+    options_.inner.Flag("cacheIndex", cache);
     return *this;
   }
   /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
   LatticeDeserializer& ChunkSize(std::uint64_t bytes) & {
-    section_.outer.Set("chunkSizeInBytes", bytes);
+    options_.outer.Size("chunkSizeInBytes", bytes, "ChunkSize");
     return *this;
   }
 
@@ -254,12 +269,12 @@ class LatticeDeserializer {
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const { return section_.Text(); }
+  std::string Text() const { return options_.Text(); }
 
  private:
   friend class Deserializer;
 
-  detail::StreamSection section_;
+  detail::OneStream options_;
 };
 
 /// Kaldi archives: matrices of features as a dense stream, or integer vectors of class numbers as a sparse
@@ -278,29 +293,29 @@ class KaldiDeserializer {
 
   /// The archive has integer vectors of class numbers below `dim` (`format = "sparse"`).
   KaldiDeserializer& Sparse() & {
-    section_.inner.Set("format", std::string("sparse"));
+    options_.inner.Text("format", "sparse");
     return *this;
   }
   /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
   KaldiDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
-    section_.inner.Set("contextWindow", detail::CountsText("contextWindow", before, after));
+    options_.inner.Counts("contextWindow", before, after, "ContextWindow");
     return *this;
   }
   /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
   /// (`expandToUtterance`; default: false): i-vectors.
   KaldiDeserializer& ExpandToUtterance(bool expand = true) & {
-    section_.inner.Set("expandToUtterance", expand);
+    options_.inner.Flag("expandToUtterance", expand);
     return *this;
   }
   /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
   KaldiDeserializer& MaxSequenceSize(std::uint32_t frames) & {
-    section_.outer.Set("maxSequenceSize", frames);
+    options_.outer.Count("maxSequenceSize", frames, "MaxSequenceSize");
     return *this;
   }
   /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
   /// stream).
   KaldiDeserializer& DefinesMinibatchSize(bool defines = true) & {
-    section_.outer.Set("definesMBSize", defines);
+    options_.outer.Flag("definesMBSize", defines);
     return *this;
   }
 
@@ -319,17 +334,17 @@ class KaldiDeserializer {
 
   /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
   /// there.
-  std::string Text() const { return section_.Text(); }
+  std::string Text() const { return options_.Text(); }
 
  private:
   friend class Deserializer;
 
   KaldiDeserializer(std::string stream, const char* key, std::string path, std::size_t dim)
-      : section_("KaldiDeserializer", "", std::move(stream), key, std::move(path)) {
-    section_.inner.Set("dim", std::uint64_t{dim});
+      : options_(detail::Options("KaldiDeserializer"), std::move(stream), key, key, std::move(path)) {
+    options_.inner.Size("dim", dim);
   }
 
-  detail::StreamSection section_;
+  detail::OneStream options_;
 };
 
 }  // namespace reader

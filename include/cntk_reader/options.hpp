@@ -1,0 +1,149 @@
+// Options with typed values: what the builders of readers, deserializers, streams and transforms hold.
+//
+// A part of <cntk_reader.hpp>, which is the one to include. Nothing here is for programs.
+
+#ifndef CNTK_READER_OPTIONS_HPP
+#define CNTK_READER_OPTIONS_HPP
+
+#include <cntk_reader.h>
+
+#include <cntk_reader/error.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cntk {
+namespace reader {
+namespace detail {
+
+/// Options of the C interface, with value semantics. Keys are those of CNTK's language. Setters leave an
+/// option alone if the value is empty. `name` is what messages call the option, if not by its key.
+class Options {
+ public:
+  Options() {
+    cntk_reader_options* options = nullptr;
+    Call(cntk_reader_options_create, &options);
+    handle_.reset(options);
+  }
+  /// Those of a deserializer or a transform.
+  explicit Options(const std::string& type) : Options() { Text("type", type); }
+  /// Those of a deserializer of one of CNTK's modules.
+  Options(const char* type, const char* module) : Options(type) { Text("module", module); }
+
+  Options(const Options& other) : handle_(other.Copy()) {}
+  Options(Options&& other) noexcept = default;
+  Options& operator=(const Options& other) {
+    handle_ = other.Copy();
+    return *this;
+  }
+  Options& operator=(Options&& other) noexcept = default;
+  ~Options() = default;
+
+  const cntk_reader_options* get() const noexcept { return handle_.get(); }
+
+  void Flag(const char* key, std::optional<bool> flag) {
+    if (flag) Set(cntk_reader_options_set_flag, key, std::uint32_t{*flag});
+  }
+  void Size(const char* key, std::optional<std::uint64_t> size, const char* name = nullptr) {
+    if (size) Set(cntk_reader_options_set_size, key, Checked(name ? name : key, *size));
+  }
+  void Count(const char* key, std::optional<std::uint32_t> count, const char* name = nullptr) {
+    if (count) Set(cntk_reader_options_set_size, key, Checked(name ? name : key, *count));
+  }
+  /// Two counts.
+  void Counts(const char* key, std::uint32_t first, std::uint32_t second, const char* name) {
+    Text(key, std::to_string(Checked(name, first)) + ":" + std::to_string(Checked(name, second)));
+  }
+  /// A number with any bits set.
+  void Seed(const char* key, std::optional<std::uint64_t> seed) {
+    if (seed) Set(cntk_reader_options_set_size, key, *seed);
+  }
+  void Real(const char* key, double number) { Set(cntk_reader_options_set_real, key, number); }
+  void Text(const char* key, const std::string& text) {
+    Set(cntk_reader_options_set_text, key, text.data(), text.size());
+  }
+  void Path(const char* key, const std::string& path) {
+    Set(cntk_reader_options_set_path, key, path.data(), path.size());
+  }
+  void AddPath(const char* key, const std::string& path) {
+    Set(cntk_reader_options_add_path, key, path.data(), path.size());
+  }
+  /// Adds a path, or a pattern of paths.
+  void AddFile(const char* key, const std::string& file) {
+    Set(cntk_reader_options_add_file, key, file.data(), file.size());
+  }
+  void Section(std::string_view key, const Options& section) {
+    Set(cntk_reader_options_set_section, key, section.get());
+  }
+  void AddSection(const char* key, const Options& section) {
+    Set(cntk_reader_options_add_section, key, section.get());
+  }
+
+  /// The options in CNTK's language: lines of a configuration, or a section in brackets. Throws if a name or
+  /// a text cannot be written there.
+  std::string Write(bool in_brackets) const {
+    std::string text;
+    std::size_t length = 0;
+    do {
+      text.resize(length + 1);
+      Call(cntk_reader_options_write, get(), std::uint32_t{in_brackets}, &text[0], text.size(), &length);
+    } while (length >= text.size());
+    text.resize(length);
+    return text;
+  }
+
+ private:
+  struct Free {
+    void operator()(cntk_reader_options* options) const noexcept { cntk_reader_options_free(options); }
+  };
+  using Handle = std::unique_ptr<cntk_reader_options, Free>;
+
+  template <typename Function, typename... Values>
+  void Set(Function function, std::string_view key, Values... values) {
+    Call(function, handle_.get(), key.data(), key.size(), values...);
+  }
+
+  Handle Copy() const {
+    cntk_reader_options* copy = nullptr;
+    if (handle_) Call(cntk_reader_options_copy, get(), &copy);
+    return Handle(copy);
+  }
+
+  /// Rejects a negative number that was converted to an unsigned one.
+  template <typename Number>
+  static Number Checked(const char* name, Number number) {
+    constexpr auto kMost = std::numeric_limits<std::make_signed_t<Number>>::max();
+    if (number > static_cast<Number>(kMost))
+      throw Error(ErrorKind::kConfig, std::string("The value of '") + name + "' is " +
+                                          std::to_string(number) + ". Expected a number from 0 to " +
+                                          std::to_string(kMost) + "; a negative number wraps around.");
+    return number;
+  }
+
+  Handle handle_;  // Empty only after a move.
+};
+
+/// Streams with their names.
+using Streams = std::vector<std::pair<std::string, Options>>;
+
+/// The options of a deserializer with its streams. Throws if two streams have the same name.
+inline Options WithStreams(const Options& deserializer, const Streams& streams) {
+  Options input;
+  for (const auto& [name, stream] : streams) input.Section(name, stream);
+  Options all = deserializer;
+  all.Section("input", input);
+  return all;
+}
+
+}  // namespace detail
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_OPTIONS_HPP
