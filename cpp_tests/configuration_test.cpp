@@ -489,14 +489,12 @@ TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
   frames.frame_mode = true;
   cr::ReaderOptions both = frames;
   both.truncation_length = 3;
-  cr::ReaderOptions window;
-  window.window_chunk_size = 0;
+  const cr::Error no_bytes = ErrorOf([&] { data(2).ChunkSize(0); });
   const std::pair<std::string, const char*> cases[] = {
       {message(frames, data(2)), "'frame_mode = true' needs sequences of one sample"},
       {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in 'ReaderOptions'"},
       {message({}, data(1)), "Set 'dim' to the number of values"},
-      {message(window, data(2)), "'window_chunk_size' in ReaderOptions must not be 0"},
-      {message({}, data(2).ChunkSize(0)), "'ChunkSize' in "},
+      {no_bytes.what(), "The value of 'ChunkSize' is '0'."},
       {message({}, cr::CtfDeserializer(texts).Dense("x", 2)),
        "Set 'numeric_keys = false' in the 'ReaderOptions'"},
   };

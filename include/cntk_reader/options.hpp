@@ -29,7 +29,7 @@ class Options {
  public:
   Options() {
     cntk_reader_options* options = nullptr;
-    Call(cntk_reader_options_create, &options);
+    Call(cntk_reader_options_create, std::uint32_t{CNTK_READER_FRONT_END_CPP}, &options);
     handle_.reset(options);
   }
   /// Those of a deserializer or a transform.

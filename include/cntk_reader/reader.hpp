@@ -237,7 +237,6 @@ class Reader {
     }
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.options = all.get();
-    source.front_end = CNTK_READER_FRONT_END_CPP;
     return Reader(source, users, transforms, canceller);
   }
 
