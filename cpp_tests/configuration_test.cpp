@@ -411,7 +411,7 @@ TEST_F(Configuration, StreamNamesMayHaveAnyCharacters) {
   }
   const auto fails = [](const auto& builder, const char* words) {
     const cr::Error error = ErrorOf([&] { cr::Reader::Open({builder}); });
-    EXPECT_EQ(error.Kind(), cr::ErrorKind::kInvalidArgument);
+    EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   };
   fails(cr::CtfDeserializer(file).Dense("", 2), "A name is not empty");
@@ -464,7 +464,7 @@ TEST_F(Configuration, TruncationNeedsATruncatedReader) {
   cr::EpochConfiguration epoch = Sweep(1);
   epoch.truncation_length = 5;
   const cr::Error error = ErrorOf([&] { reader.StartEpoch(epoch); });
-  EXPECT_EQ(error.Kind(), cr::ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
   EXPECT_NE(std::string(error.what()).find("truncated"), std::string::npos) << error.what();
   cr::ReaderConfiguration configuration;
   configuration.minibatch_size = 1;

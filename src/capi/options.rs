@@ -6,6 +6,7 @@ use super::source::{self, to_path};
 use super::status::cntk_reader_status;
 use super::text;
 use crate::config::values::{Value, Values, check};
+use crate::error::ExceptionClass::InvalidArgument;
 use crate::option::FrontEnd;
 use crate::{Error, Result};
 use std::ffi::c_char;
@@ -71,29 +72,30 @@ unsafe fn change(
     options: Option<&mut cntk_reader_options>,
     key: *const c_char,
     key_length: usize,
-    change: impl FnOnce(&mut Values, &str) -> Result<()>,
+    change: impl FnOnce(&mut Values, &str, FrontEnd) -> Result<()>,
 ) -> Result<()> {
     let cntk_reader_options(values, front_end) = given(options, "options")?;
     // SAFETY: this function's contract.
     let key = unsafe { text::utf8(key, key_length, "key") }?;
     if key.is_empty() || key.contains('\0') {
         let message = format!("The name of an option or a stream is {key:?}.");
-        return Err(Error::argument(message).with_detail("A name is not empty and has no NUL character."));
+        let detail = "A name is not empty and has no NUL character.";
+        return Err(Error::config(InvalidArgument, message).with_detail(detail));
     }
-    change(values, key).map_err(|error| error.in_words_of(*front_end))
+    change(values, key, *front_end)
 }
 
 /// Sets an option to a value that it may have.
-fn set(values: &mut Values, key: &str, value: impl Into<Value>) -> Result<()> {
+fn set(values: &mut Values, key: &str, value: impl Into<Value>, front_end: FrontEnd) -> Result<()> {
     let value = value.into();
-    check(key, &value)?;
+    check(key, &value, front_end)?;
     values.set(key, value);
     Ok(())
 }
 
 /// Adds an element to a list, which begins with the first one.
-fn add(values: &mut Values, key: &str, element: Value) -> Result<()> {
-    check(key, &Value::List(vec![element.clone()]))?;
+fn add(values: &mut Values, key: &str, element: Value, front_end: FrontEnd) -> Result<()> {
+    check(key, &Value::List(vec![element.clone()]), front_end)?;
     match values.entry(key, Value::List(Vec::new())) {
         Value::List(elements) => elements.push(element),
         _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
@@ -111,8 +113,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_flag(
     value: u32,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| match value {
-        0 | 1 => set(values, key, value == 1),
+    let change_it = |values: &mut Values, key: &str, front_end| match value {
+        0 | 1 => set(values, key, value == 1, front_end),
         _ => Err(Error::argument(format!("The value of '{key}' is {value}. Expected 1 or 0."))),
     };
     // SAFETY: `key` is the caller's, as documented above.
@@ -128,7 +130,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_integer(
     value: i64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| set(values, key, value);
+    let change_it = |values: &mut Values, key: &str, front_end| set(values, key, value, front_end);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
@@ -142,7 +144,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_size(
     value: u64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| set(values, key, value);
+    let change_it = |values: &mut Values, key: &str, front_end| set(values, key, value, front_end);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
@@ -156,7 +158,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_real(
     value: f64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| set(values, key, value);
+    let change_it = |values: &mut Values, key: &str, front_end| set(values, key, value, front_end);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
@@ -172,9 +174,9 @@ pub unsafe extern "C" fn cntk_reader_options_set_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str, front_end| {
         // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
-        set(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()))
+        set(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()), front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -190,9 +192,9 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str, front_end| {
         // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
-        add(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()))
+        add(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()), front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -209,9 +211,9 @@ pub unsafe extern "C" fn cntk_reader_options_set_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str, front_end| {
         // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
-        set(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?)
+        set(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?, front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -227,9 +229,9 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str, front_end| {
         // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
-        add(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?.into())
+        add(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?.into(), front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -246,10 +248,10 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str, front_end| {
         // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
         let path = to_path(unsafe { text::bytes(path, path_length, "path") }?)?;
-        check(key, &Value::Files(Vec::new()))?;
+        check(key, &Value::Files(Vec::new()), front_end)?;
         match values.entry(key, Value::Files(Vec::new())) {
             Value::Files(paths) => paths.push(path.to_owned()),
             _ => {
@@ -274,15 +276,15 @@ pub unsafe extern "C" fn cntk_reader_options_set_section(
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str, front_end| {
         let cntk_reader_options(section, _) = given(section, "section")?;
         if let Some(earlier) = values.spelled(key) {
             let message = format!("Two streams have the names '{earlier}' and '{key}'.");
             let detail =
                 "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
-            return Err(Error::argument(message).with_detail(detail));
+            return Err(Error::config(InvalidArgument, message).with_detail(detail));
         }
-        set(values, key, section.clone())
+        set(values, key, section.clone(), front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -297,9 +299,9 @@ pub unsafe extern "C" fn cntk_reader_options_add_section(
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str| {
+    let change_it = |values: &mut Values, key: &str, front_end| {
         let cntk_reader_options(section, _) = given(section, "section")?;
-        add(values, key, Value::Section(section.clone()))
+        add(values, key, Value::Section(section.clone()), front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -422,10 +424,13 @@ mod tests {
             let a = c"a".as_ptr();
             assert_eq!(cntk_reader_options_set_flag(None, a, END, 1, None), refused);
             assert_eq!(cntk_reader_options_set_flag(Some(&mut options), null(), END, 1, None), refused);
-            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), c"".as_ptr(), END, 1, None), refused);
+            assert_eq!(
+                cntk_reader_options_set_flag(Some(&mut options), c"".as_ptr(), END, 1, None),
+                CNTK_READER_STATUS_CONFIG
+            );
             assert_eq!(
                 cntk_reader_options_set_flag(Some(&mut options), b"a\0b".as_ptr().cast(), 3, 1, None),
-                refused
+                CNTK_READER_STATUS_CONFIG
             );
             assert_eq!(cntk_reader_options_set_flag(Some(&mut options), a, END, 2, None), refused);
             assert_eq!(cntk_reader_options_set_text(Some(&mut options), a, END, null(), END, None), refused);
@@ -441,7 +446,7 @@ mod tests {
             let capital = c"A".as_ptr();
             assert_eq!(
                 cntk_reader_options_set_section(Some(&mut options), capital, END, Some(&section), None),
-                refused
+                CNTK_READER_STATUS_CONFIG
             );
             let mut length = MaybeUninit::new(0);
             let none = std::ptr::null_mut();
@@ -451,7 +456,9 @@ mod tests {
             );
             // What the value of an option can be is checked when it is set, in the words of the front end.
             let max_errors = c"maxErrors".as_ptr();
-            for (front_end, word) in [(FrontEnd::Configuration, "maxErrors"), (FrontEnd::Cpp, "max_errors")] {
+            for (front_end, word) in
+                [(FrontEnd::Configuration, "'maxErrors'"), (FrontEnd::Cpp, "'max_errors' or 'MaxErrors'")]
+            {
                 let mut options = cntk_reader_options(Values::default(), front_end);
                 let mut error = MaybeUninit::uninit();
                 let place = Some(&mut error);
@@ -461,7 +468,7 @@ mod tests {
                 let error = Box::from_raw(error.assume_init());
                 let text = CStr::from_ptr(crate::capi::error::cntk_reader_error_get_text(Some(&error)));
                 let expected = format!(
-                    "The value of '{word}' is '2147483648'. Expected a whole number from 0 to 2147483647."
+                    "The value of {word} is '2147483648'. Expected a whole number from 0 to 2147483647."
                 );
                 assert!(text.to_str().expect("UTF-8").contains(&expected), "{text:?}");
                 let path = cntk_reader_options_set_path(Some(&mut options), max_errors, END, a, END, None);

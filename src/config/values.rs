@@ -9,7 +9,7 @@ use super::syntax;
 use crate::deserialize::files::{FileSpec, Files};
 use crate::error::ExceptionClass::InvalidArgument;
 use crate::file::address;
-use crate::option::{self, Kind};
+use crate::option::{self, FrontEnd, Kind};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -199,8 +199,8 @@ pub(super) fn files_of(paths: &[PathBuf]) -> Files {
     Files::of(paths.iter().map(spec).collect())
 }
 
-/// Refuses values that no option with this key has.
-pub(crate) fn check(key: &str, value: &Value) -> Result<()> {
+/// Refuses values that no option with this key has, in the words of a front end.
+pub(crate) fn check(key: &str, value: &Value, front_end: FrontEnd) -> Result<()> {
     let mut kinds = option::kinds_of(key).peekable();
     if kinds.peek().is_none() {
         return Ok(());
@@ -216,7 +216,7 @@ pub(crate) fn check(key: &str, value: &Value) -> Result<()> {
         }
     }
     let shown = value.literal().or_else(|| value.written("").ok()).unwrap_or_default();
-    let message = format!("The value of {} is '{shown}'.", option::of_key(key));
+    let message = format!("The value of {} is '{shown}'.", option::all_of_key(key, front_end));
     Err(Error::config(InvalidArgument, message).with_detail(format!("Expected {}.", expected.join(", or "))))
 }
 

@@ -39,6 +39,13 @@ pub(crate) fn kinds_of(key: &str) -> impl Iterator<Item = Kind> {
     declared(key).map(|option| option.kind)
 }
 
+/// What a front end calls the options with this key: it may have several words, for those of a reader and of a deserializer.
+pub(crate) fn all_of_key(key: &str, front_end: FrontEnd) -> String {
+    let mut words: Vec<_> = declared(key).filter_map(|option| front_end.name(option.id, None)).collect();
+    words.dedup();
+    words.join(" or ")
+}
+
 /// The words for an id: those of CNTK's language, of Rust, of C++ and of Python.
 fn words_of(id: &str) -> Option<[Word; 4]> {
     let declared = DECLARED.iter().find(|option| option.id == id);
