@@ -464,7 +464,7 @@ TEST_F(Configuration, TruncationNeedsATruncatedReader) {
   cr::EpochConfiguration epoch = Sweep(1);
   epoch.truncation_length = 5;
   const cr::Error error = ErrorOf([&] { reader.StartEpoch(epoch); });
-  EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kInvalidArgument);
   EXPECT_NE(std::string(error.what()).find("truncated"), std::string::npos) << error.what();
   cr::ReaderConfiguration configuration;
   configuration.minibatch_size = 1;
