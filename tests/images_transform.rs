@@ -419,17 +419,14 @@ impl UserTransform for Mark {
 #[test]
 fn users_transforms_take_part() {
     let users: [(String, Arc<dyn UserTransform>); 1] = [("mark".to_owned(), Arc::new(Mark))];
-    let user = |name: &str, keys: &str| {
-        TransformOptions::User(config::options::UserTransformOptions {
-            name: name.to_owned(),
-            section: Section::parse("test", keys).expect("a section"),
-        })
+    let user = |name: &str, seed: u32| {
+        TransformOptions::User(config::options::UserTransformOptions { name: name.to_owned(), seed })
     };
     let make = |transforms: &[TransformOptions], reproducible| {
         Chain::new(transforms, &users, ElementType::Float, reproducible)
     };
     let scale = options("Scale width=4 height=4 channels=1");
-    let all = [options("Crop cropSize=5"), user("mark", "seed=3"), scale, options("Transpose")];
+    let all = [options("Crop cropSize=5"), user("mark", 3), scale, options("Transpose")];
     let mut scratch = Scratch::default();
     for reproducible in [false, true] {
         let (chain, again) =
@@ -449,7 +446,7 @@ fn users_transforms_take_part() {
     assert_eq!(error.message(), "too narrow");
     let error = run(&chain, draw(0), &noise(2, 1, 3), &mut scratch).expect_err("an error");
     assert_eq!(error.message(), "The transform 'mark' has not made of an image what it has promised.");
-    let error = make(&[user("other", "")], false).err().expect("an error");
+    let error = make(&[user("other", 0)], false).err().expect("an error");
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.detail().contains("'other'"), "{error}");
 }

@@ -145,7 +145,14 @@ struct Maker(Arc<Control>);
 impl Factory for Maker {
     fn make(&self, request: &Request<'_>) -> Result<Arc<dyn UserDeserializer>> {
         assert_eq!(request.name, "Formula");
-        assert_eq!(request.section.text("frameMode")?, "false");
+        assert_eq!(
+            request
+                .description
+                .get::<cntk_reader::config::Section>()
+                .expect("a section")
+                .text("frameMode")?,
+            "false"
+        );
         assert!(request.corpus.is_numeric());
         let control = Arc::clone(&self.0);
         let shape = [if control.late_shape { UNKNOWN_DIMENSION } else { 1 }];

@@ -5,8 +5,9 @@ use super::keys::cntk_reader_keys;
 use super::section::cntk_reader_section;
 use super::sized;
 use super::user_deserializer::{NO_TABLE, Table, User, cntk_reader_user_deserializer};
+use crate::config::Section;
 use crate::deserialize::custom::{Factory, Request, UserDeserializer};
-use crate::{Result, exit};
+use crate::{Error, Result, exit};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::sync::Arc;
@@ -71,7 +72,10 @@ impl Maker {
 
 impl Factory for Maker {
     fn make(&self, request: &Request<'_>) -> Result<Arc<dyn UserDeserializer>> {
-        let section = cntk_reader_section(request.section.clone());
+        let section = request.description.get::<Section>();
+        let section =
+            section.ok_or_else(|| Error::internal("A configuration describes deserializers by sections."))?;
+        let section = cntk_reader_section(section.clone());
         let keys = Arc::new(cntk_reader_keys(Arc::clone(request.corpus)));
         let asked = cntk_reader_request {
             struct_size: size_of::<cntk_reader_request>(),

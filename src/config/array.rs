@@ -132,11 +132,6 @@ impl Array {
     }
 }
 
-/// The value for an epoch; the last one serves all later epochs too. None if there are no values at all.
-pub fn for_epoch<T>(values: &[T], epoch: usize) -> Option<&T> {
-    values.get(epoch).or(values.last())
-}
-
 /// An element's text and how often it stands there. None if nothing follows the star: CNTK then drops the rest of
 /// the array, too.
 fn repetition(element: &str) -> Result<Option<(&str, usize)>> {

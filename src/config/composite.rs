@@ -14,7 +14,7 @@ use super::options::{
 use super::section::Section;
 use super::transforms::{self, Scope};
 use super::{UserType, binary, image, kaldi, text};
-use crate::deserialize::custom::lacks_list_of;
+use crate::deserialize::custom::{Description, lacks_list_of};
 use crate::deserialize::format::Format;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::option;
@@ -422,7 +422,7 @@ fn read_deserializers(
             element.ignore(&element.keys().collect::<Vec<_>>());
             deserializers.push(Box::new(ForeignOptions {
                 name: name.clone(),
-                section: element,
+                description: Description::new(element),
                 composable: is_composable,
             }));
             continue;

@@ -35,7 +35,7 @@ mod whole;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-pub use array::{Array, for_epoch};
+pub use array::Array;
 pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;

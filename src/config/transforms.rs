@@ -99,7 +99,7 @@ fn read_one(section: &Section, scope: Scope<'_>) -> Result<TransformOptions> {
     let name = section.text("type")?;
     section.ignore(&["precision"]);
     if scope.users.contains(&name.as_str()) && !section.exists_here("module") {
-        return Ok(user(name, section));
+        return user(name, section);
     }
     let module = section.text_or("module", scope.module)?;
     match Module::by_name(&module) {
@@ -154,9 +154,11 @@ fn unknown(section: &Section, name: &str) -> Error {
 }
 
 /// A transform that is not the library's own: its keys are for whoever makes it.
-fn user(name: String, section: &Section) -> TransformOptions {
+fn user(name: String, section: &Section) -> Result<TransformOptions> {
     section.ignore(&section.keys().collect::<Vec<_>>());
-    TransformOptions::User(UserTransformOptions { name, section: section.clone() })
+    // Not inherited from the sections around.
+    let seed = if section.exists_here("seed") { section.parsed_or("seed", 0)? } else { 0 };
+    Ok(TransformOptions::User(UserTransformOptions { name, seed }))
 }
 
 fn expected(scope: Scope<'_>) -> String {

@@ -1,6 +1,5 @@
 //! What a reader is asked for: the sizes of minibatches, the workers, and the length of an epoch.
 
-use crate::config;
 use crate::error::ExceptionClass;
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use crate::{Error, Result};
@@ -174,7 +173,8 @@ impl Epoch {
     /// says: CNTK's old way to truncate sequences.
     pub(crate) fn truncated_to_its_minibatch_size(mut self, lanes_by_epoch: &[u64]) -> Result<Epoch> {
         let index = usize::try_from(self.index).unwrap_or(usize::MAX);
-        let lanes = config::for_epoch(lanes_by_epoch, index).copied().unwrap_or(1);
+        // The last number counts for all later epochs.
+        let lanes = lanes_by_epoch.get(index).or(lanes_by_epoch.last()).copied().unwrap_or(1);
         self.read.truncation_length = self.read.minibatch_size;
         self.read.minibatch_size = self.read.minibatch_size.saturating_mul(lanes);
         if self.read.minibatch_size == 0 {

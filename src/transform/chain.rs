@@ -410,11 +410,7 @@ impl Stage {
                     );
                     return Err(Error::config(crate::ExceptionClass::Runtime, message).with_detail(detail));
                 };
-                let seed = match options.section.exists_here("seed") {
-                    true => options.section.parsed_or("seed", 0)?,
-                    false => 0,
-                };
-                Stage::User { name: name.clone(), transform: Arc::clone(transform), seed }
+                Stage::User { name: name.clone(), transform: Arc::clone(transform), seed: options.seed }
             }
         })
     }

@@ -1,7 +1,5 @@
 //! Options of transforms.
 
-use crate::config::Section;
-
 /// One transform.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TransformOptions {
@@ -133,6 +131,6 @@ pub struct IntensityOptions {
 pub struct UserTransformOptions {
     /// The name that it was registered by, the section's `type`.
     pub name: String,
-    /// Its section.
-    pub section: Section,
+    /// Seed of the random draws.
+    pub seed: u32,
 }

@@ -350,11 +350,11 @@ fn users_transforms() {
         read_with("precision=double", "ImageDeserializer", &input, "file=m", others)
             .map(|all| image(all).transforms)
     };
-    let found = of("[type=Mine;strength=3]:[type=Crop]:[type=Crop;module=ImageReader]", users).unwrap();
+    let found = of("[type=Mine;seed=3]:[type=Crop]:[type=Crop;module=ImageReader]", users).unwrap();
     match found.as_slice() {
         [TransformOptions::User(mine), TransformOptions::User(crop), TransformOptions::Crop(_)] => {
             assert_eq!((mine.name.as_str(), crop.name.as_str()), ("Mine", "Crop"));
-            assert_eq!(mine.section.required::<i32>("strength").unwrap(), 3);
+            assert_eq!(mine.seed, 3);
         }
         other => panic!("{other:?}"),
     }
@@ -376,7 +376,7 @@ fn chains_with_transforms_of_other_modules_are_left_to_others() {
     let settings = with(mine, true).unwrap();
     let all = settings.deserializers[0].of::<ForeignOptions>().expect("a foreign deserializer");
     assert_eq!(all.name, "ImageDeserializer");
-    assert_eq!(all.section.text("precision").unwrap(), "float");
+    assert_eq!(all.description.get::<Section>().unwrap().text("precision").unwrap(), "float");
     assert_eq!(settings.deserializers.len(), 1);
     let error = with(mine, false).unwrap_err();
     assert!(error.message().starts_with("Plugin not found: 'mine.so"), "{error}");

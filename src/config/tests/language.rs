@@ -274,9 +274,6 @@ fn arrays_of_values() {
     let section = root("n=(1:2*3)\nh=0.5\np=a\nq=(x:$p$)").unwrap();
     let values = section.array_or_empty("n").unwrap().values::<i32>().unwrap();
     assert_eq!(values, [1, 2, 2, 2]);
-    assert_eq!(for_epoch(&values, 9), Some(&2));
-    assert_eq!(for_epoch(&values, 0), Some(&1));
-    assert_eq!(for_epoch::<i32>(&[], 0), None);
     let half = section.array_or_empty("h").unwrap();
     assert_error(half.values::<i32>(), R, "ConfigValue (long): invalid input string '0.5'");
     assert_eq!(section.array("q").unwrap().texts(), ["x", "a"]);

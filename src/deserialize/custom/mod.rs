@@ -41,11 +41,12 @@ pub use sequence::UserSequence;
 
 use super::loader::Loader;
 use super::{AnyDeserializer, ChunkInfo};
-use crate::config::Section;
 use crate::corpus::Corpus;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo};
 use crate::stream::StreamInfo;
 use crate::{Error, Result, exit};
+use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -144,10 +145,39 @@ pub trait Factory {
     fn make(&self, request: &Request<'_>) -> Result<Arc<dyn UserDeserializer>>;
 }
 
+/// What a configuration says of a deserializer that a [`Factory`] makes. Only the two know its type.
+#[derive(Clone)]
+pub struct Description(Arc<dyn Any + Send + Sync>);
+
+impl Description {
+    /// A description of any type.
+    pub fn new(description: impl Any + Send + Sync) -> Description {
+        Description(Arc::new(description))
+    }
+
+    /// The description, if it has this type.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+/// A description is only equal to itself.
+impl PartialEq for Description {
+    fn eq(&self, other: &Description) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Description")
+    }
+}
+
 /// What a [`Factory`] is to make.
 pub struct Request<'a> {
-    /// Its section, with what the reader puts into it.
-    pub section: &'a Section,
+    /// What the configuration says of it.
+    pub description: &'a Description,
     /// Its type.
     pub name: &'a str,
     /// How keys become numbers, in all deserializers of the reader.

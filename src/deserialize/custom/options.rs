@@ -1,7 +1,6 @@
 //! Options of deserializers that this library does not have.
 
-use super::{Registered, Request};
-use crate::config::Section;
+use super::{Description, Registered, Request};
 use crate::deserialize::format::{Context, Facts, Format, Opened};
 use crate::file::Confinement;
 use crate::release::Release;
@@ -12,8 +11,8 @@ use crate::{Error, Result};
 pub struct ForeignOptions {
     /// The section's `type`.
     pub name: String,
-    /// Its section, with what the reader puts into it.
-    pub section: Section,
+    /// What whoever makes it knows of it.
+    pub description: Description,
     /// Its sequences are known beforehand (`composable`).
     pub composable: bool,
 }
@@ -81,10 +80,10 @@ impl Format for ForeignOptions {
 
     fn open(&self, context: Context<'_>) -> Result<Opened> {
         let Context { corpus, is_primary, users, .. } = context;
-        let ForeignOptions { name, section, composable } = self;
+        let ForeignOptions { name, description, composable } = self;
         let factory = users.factory.ok_or_else(|| Error::internal("There is no factory."))?;
         let is_composable = *composable;
-        Ok(super::make(factory, &Request { section, name, corpus, is_primary, is_composable })?.into())
+        Ok(super::make(factory, &Request { description, name, corpus, is_primary, is_composable })?.into())
     }
 
     fn confine(&mut self, _: &Confinement) {}
