@@ -494,7 +494,7 @@ TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
       {message(frames, data(2)), "'frame_mode = true' needs sequences of one sample"},
       {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in 'ReaderOptions'"},
       {message({}, data(1)), "Set 'dim' to the number of values"},
-      {no_bytes.what(), "The value of 'ChunkSize' is '0'."},
+      {no_bytes.what(), "The value of 'ChunkSize' or 'window_chunk_size' is '0'."},
       {message({}, cr::CtfDeserializer(texts).Dense("x", 2)),
        "Set 'numeric_keys = false' in the 'ReaderOptions'"},
   };
