@@ -28,15 +28,15 @@ use crate::deserialize::content::Sampler;
 use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::loading::{Load, Loads, Starter};
 use crate::deserialize::{
-    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loading,
-    SequenceFacts, SourceFacts, SourceMemory,
+    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, Joinable,
+    Lengths, Loading, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::file::DataFile;
 use crate::order::SequenceOrder;
 use crate::pool::Pool;
 use crate::reader::settings::ReaderSettings;
 use crate::reader::{Epoch, Others, Reader, build};
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -154,7 +154,7 @@ impl Stages {
         let loaded = started.iter().map(Load::wait).collect::<Result<Vec<_>>>()?;
         loaded.iter().try_for_each(|chunk| {
             chunk.warn();
-            chunk.commit_errors()
+            chunk.errors().commit()
         })?;
         Ok(loaded)
     }
@@ -226,6 +226,12 @@ struct LoadedTable {
     loaded: Vec<Arc<dyn Chunk>>,
 }
 
+impl LoadedTable {
+    fn has(&self, id: SequenceId) -> bool {
+        (id.chunk as usize) < self.loaded.len()
+    }
+}
+
 impl ChunkTable for LoadedTable {
     fn chunks(&self) -> &[ChunkInfo] {
         &self.table.chunks()[..self.loaded.len()]
@@ -233,6 +239,10 @@ impl ChunkTable for LoadedTable {
 
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.table.lengths(chunk)
+    }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
     }
 }
 
@@ -254,8 +264,8 @@ impl ChunkSource for LoadedTable {
         self.table.reported_keys(sequences, truncated, keys);
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.table.fingerprint()
+    fn fingerprint(&self, chunks: Option<usize>) -> u64 {
+        self.table.fingerprint(chunks)
     }
 
     fn memory(&self) -> SourceMemory {
@@ -277,7 +287,7 @@ impl ChunkSource for LoadedTable {
 
 impl Deserializer for LoadedTable {
     fn sequence_facts(&self) -> SequenceFacts {
-        SequenceFacts { in_frame_mode: self.table.sequence_facts().in_frame_mode, ..SequenceFacts::PLAIN }
+        self.table.sequence_facts()
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
@@ -285,7 +295,21 @@ impl Deserializer for LoadedTable {
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
-        self.table.find(key).filter(|id| (id.chunk as usize) < self.loaded.len())
+        self.table.find(key).filter(|id| self.has(*id))
+    }
+
+    fn prepare_to_find(&self) -> Result<()> {
+        self.table.prepare_to_find()
+    }
+}
+
+impl Joinable for LoadedTable {
+    fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
+        self.table.list(chunk, sequences)
+    }
+
+    fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+        Ok(self.table.matching(of)?.filter(|(id, _)| self.has(*id)))
     }
 }
 
@@ -324,6 +348,33 @@ mod tests {
             Reader::builder().ctf(CtfDeserializer::new(&path).dense("x", 1)).stages().expect("stages");
         stages.index().expect("ids are fine");
         assert!(stages.parse().is_err());
+    }
+
+    #[test]
+    fn loaded_chunks_are_named_listed_and_matched_as_the_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths = ["a.ctf", "b.ctf"].map(|name| folder.path().join(name));
+        for path in &paths {
+            std::fs::write(path, "0 |x 1\n1 |x 2\n").expect("writing");
+        }
+        let ctf = CtfDeserializer::new(folder.path().join("*.ctf")).dense("x", 1);
+        let stages = Reader::builder().ctf(ctf).stages().expect("stages");
+        let loaded = stages.load(&Pool::shared().expect("a pool"), 0..1).expect("loading");
+        let loaded = LoadedTable { table: Arc::clone(&stages.table), loaded };
+        let listed = |table: &dyn Deserializer, chunk| {
+            let mut listed = Vec::new();
+            table.list(chunk, &mut listed).expect("a list");
+            listed
+        };
+        let first = listed(&loaded, 0);
+        assert_eq!(first, listed(&*stages.table, 0));
+        loaded.prepare_to_find().expect("memory");
+        assert_eq!(loaded.matching(&first[1]).expect("no error"), Some((first[1].id, 1)));
+        let second = listed(&*stages.table, 1);
+        assert_eq!(loaded.matching(&second[0]).expect("no error"), None, "its chunk is not loaded");
+        let text = loaded.diagnostics().key_text(second[1].key, &stages.corpus);
+        assert_eq!(text, format!("1 of '{}'", paths[1].display()));
+        assert_eq!(loaded.sequence_facts(), stages.table.sequence_facts());
     }
 
     #[test]

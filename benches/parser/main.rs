@@ -89,7 +89,7 @@ fn load_chunks(pool: &Pool, deserializer: &TextDeserializer) -> cntk_reader::Res
     let clock = Instant::now();
     for chunk in 0..deserializer.chunks().len() {
         let chunk = pool.install(|| deserializer.load(chunk as u32))?;
-        chunk.commit_errors()?;
+        chunk.errors().commit()?;
     }
     Ok(clock.elapsed().as_secs_f64())
 }

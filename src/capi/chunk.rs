@@ -209,6 +209,7 @@ pub extern "C" fn cntk_reader_chunk_free(chunk: Option<Box<cntk_reader_chunk>>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deserialize::LeafChunk;
     use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind};
 
     /// Two sequences: frames with the one before, and plain values.
@@ -217,7 +218,7 @@ mod tests {
         values: Vec<u8>,
     }
 
-    impl Chunk for Speech {
+    impl LeafChunk for Speech {
         fn sequence(&self, _: usize, index: u32) -> Loaded<'_> {
             let kind = match index {
                 0 => ViewKind::Frames(FrameView { first: 0, spec: &self.spec }),

@@ -115,7 +115,7 @@ impl cntk_reader_deserializer {
         let sequences = self.chunk(chunk)?.sequences;
         let source = Arc::clone(self.here()?) as Arc<dyn ChunkSource>;
         let data = Loads::of_this_call(source, self.pool.clone()).load(chunk)?;
-        data.commit_errors()?;
+        data.errors().commit()?;
         Ok(cntk_reader_chunk::hand_out(data, Arc::clone(&self.streams), sequences))
     }
 

@@ -160,6 +160,7 @@ pub extern "C" fn cntk_reader_fetched_free(fetched: Option<Box<cntk_reader_fetch
 mod tests {
     use super::*;
     use crate::capi::chunk::cntk_reader_presence;
+    use crate::deserialize::LeafChunk;
     use crate::deserialize::fetch::{FetchedData, Parts};
     use crate::sequence::{SequenceKey, SparseView, ViewKind};
     use crate::stream::{Storage, StreamInfo, UNKNOWN_DIMENSION};
@@ -168,7 +169,7 @@ mod tests {
     struct Pictures;
     struct Picture(bool);
 
-    impl Chunk for Pictures {
+    impl LeafChunk for Pictures {
         fn sequence(&self, _: usize, _: u32) -> Loaded<'_> {
             Loaded::Invalid
         }

@@ -380,7 +380,7 @@ pub(crate) fn check_loaded(
     let streams = source.streams();
     let mut check =
         ChunkCheck { streams: vec![StreamStatistics::default(); streams.len()], ..ChunkCheck::default() };
-    if let Err(error) = chunk.commit_errors() {
+    if let Err(error) = chunk.errors().commit() {
         check.push(error.into(), most);
     }
     let looked = match helpers {
@@ -492,7 +492,7 @@ fn first_not_finite<T: Value>(values: impl Iterator<Item = T>) -> Option<(usize,
 fn key_text(source: &dyn Deserializer, id: SequenceId, corpus: &Corpus) -> Option<String> {
     let mut keys = Vec::with_capacity(1);
     source.keys(&[id], &mut keys);
-    keys.first().map(|&key| source.key_text(key, corpus))
+    keys.first().map(|&key| source.diagnostics().key_text(key, corpus))
 }
 
 /// Fetches all sequences and looks at them. What is random about them is drawn one after the other, as a reader does.

@@ -1,8 +1,9 @@
 //! Diagnostics of a source of chunks: checks, places in files, remarks and counted errors.
 
 use super::check::{ChunkCheck, Finding};
+use crate::corpus::Corpus;
 use crate::error::Location;
-use crate::sequence::{ChunkId, SequenceId};
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 
 /// Diagnostics of a source of chunks. No method has a default, so that a wrapper cannot forget to
 /// ask the source that it wraps.
@@ -16,7 +17,10 @@ pub trait Diagnostics {
     /// For messages only: it may read the file to count its lines.
     fn location(&self, sequence: SequenceId, stream: usize) -> Location;
 
-    /// Forgets the errors that its chunks have [counted](super::Chunk::commit_errors), because the
+    /// A key as messages show it.
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String;
+
+    /// Forgets the errors that its chunks have [counted](super::ChunkErrors::commit), because the
     /// reader continues as a new one would.
     fn forget_errors(&self);
 
@@ -39,6 +43,10 @@ impl Diagnostics for NoDiagnostics {
 
     fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
         Location::default()
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
     }
 
     fn forget_errors(&self) {}

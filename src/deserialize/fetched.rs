@@ -1,7 +1,7 @@
 //! A fetched sequence in a chunk's place.
 
 use super::fetch::{Failure, Parts, Share};
-use super::{Chunk, expand};
+use super::{Ahead, Chunk, ChunkErrors, Listing, NoErrors, expand};
 use crate::sequence::{Loaded, SequenceKey};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -95,14 +95,34 @@ impl Chunk for Fetched {
         self.view(stream)
     }
 
+    fn sequences<'a>(&'a self, _: u32, loaded: &mut [Loaded<'a>]) {
+        loaded.iter_mut().enumerate().for_each(|(stream, loaded)| *loaded = self.view(stream));
+    }
+
     fn failure(&self, stream: usize, _: u32) -> Option<Error> {
-        match self.part(stream) {
-            Some(_) => None,
-            None => self.chunk.as_ref()?.failure(stream, self.index),
-        }
+        self.chunk.as_ref()?.failure(stream, self.index)
     }
 
     fn is_expanded(&self, stream: usize) -> bool {
         self.chunk.as_ref().is_some_and(|chunk| chunk.is_expanded(stream))
+    }
+
+    /// The packer gives no hints for fetched sequences.
+    fn prefetch(&self, _: u32, _: Ahead) {}
+
+    /// The reader has the chunk itself warn and count its errors.
+    fn warn(&self) {}
+
+    fn errors(&self) -> &dyn ChunkErrors {
+        &NoErrors
+    }
+
+    /// Fetched already.
+    fn fetch(&self, _: u32, _: usize, _: &mut Parts) -> Result<()> {
+        Ok(())
+    }
+
+    fn listing(&self) -> Option<Listing<'_>> {
+        None
     }
 }

@@ -352,7 +352,7 @@ mod schedules {
     use super::*;
     use crate::deserialize::content::Sampler;
     use crate::deserialize::diagnostics::{Diagnostics, NoDiagnostics};
-    use crate::deserialize::{SourceFacts, SourceMemory};
+    use crate::deserialize::{LeafChunk, SourceFacts, SourceMemory};
     use crate::sequence::{Loaded, SequenceId, SequenceKey};
     use crate::stream::StreamInfo;
     use crate::sync::{explore, thread};
@@ -366,7 +366,7 @@ mod schedules {
 
     struct Empty;
 
-    impl Chunk for Empty {
+    impl LeafChunk for Empty {
         fn sequence(&self, _stream: usize, _index: u32) -> Loaded<'_> {
             Loaded::Invalid
         }
@@ -408,7 +408,7 @@ mod schedules {
 
         fn reported_keys(&self, _: &[SequenceId], _: bool, _: &mut Vec<SequenceKey>) {}
 
-        fn fingerprint(&self) -> u64 {
+        fn fingerprint(&self, _: Option<usize>) -> u64 {
             0
         }
 

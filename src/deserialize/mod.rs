@@ -31,7 +31,6 @@ pub mod transformed;
 
 pub use crate::sequence::Loaded;
 
-use crate::corpus::Corpus;
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
@@ -103,9 +102,6 @@ pub struct IndexProgress {
 }
 
 /// The table of chunks: all that the order of sequences depends on.
-///
-/// A table may be made while its data are read ([`ChunkTable::is_incremental`]). A caller that goes through it from front to
-/// back by [`ChunkTable::chunk`] need not wait until it is complete; all others may ignore that.
 pub trait ChunkTable: Send + Sync {
     /// All chunks, in the data's order. May be empty. Waits until an incremental table is complete; if that fails, these are
     /// the chunks before the failure.
@@ -114,26 +110,43 @@ pub trait ChunkTable: Send + Sync {
     /// Declared lengths of the sequences of a chunk that is known.
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_>;
 
-    /// Size of a chunk; `None` past the last one. An incremental table waits until the chunk is known, and fails if the
-    /// data there are wrong; so this must not be called on a thread of the pool, which makes the table.
+    /// The table as one that is made while its data are read; `None` if it was complete from the start. A caller that goes
+    /// through the chunks from front to back by [`ChunkTableExt::chunk`] need not wait for the last one; all others may ignore
+    /// that.
+    fn incremental(&self) -> Option<&dyn IncrementalTable>;
+}
+
+/// A table of chunks that is made while its data are read.
+pub trait IncrementalTable {
+    /// Size of a chunk; `None` past the last one. Waits until the chunk is known, and fails if the data there are wrong; so
+    /// this must not be called on a thread of the pool, which makes the table.
+    fn wait_for(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>>;
+
+    /// How much is known without waiting.
+    fn progress(&self) -> IndexProgress;
+
+    /// Stops making the table: a thread that waits for it gets an error.
+    fn cancel(&self);
+}
+
+/// Queries that tables of both kinds answer. Implemented for every table, so that none can answer them in another way.
+pub trait ChunkTableExt: ChunkTable {
+    /// Size of a chunk; `None` past the last one. May wait and fail, see [`IncrementalTable::wait_for`].
     fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
-        Ok(self.chunks().get(chunk as usize).copied())
+        match self.incremental() {
+            Some(table) => table.wait_for(chunk),
+            None => Ok(self.chunks().get(chunk as usize).copied()),
+        }
     }
 
     /// How much is known without waiting.
     fn index_progress(&self) -> IndexProgress {
-        IndexProgress { chunks: self.chunks().len(), all: true }
+        let complete = || IndexProgress { chunks: self.chunks().len(), all: true };
+        self.incremental().map_or_else(complete, IncrementalTable::progress)
     }
-
-    /// Whether the table was not complete from the start.
-    fn is_incremental(&self) -> bool {
-        false
-    }
-
-    /// What is not known yet is not needed any more: an incremental table need not be completed, and a thread that waits for
-    /// it gets an error.
-    fn cancel(&self) {}
 }
+
+impl<T: ChunkTable + ?Sized> ChunkTableExt for T {}
 
 /// Facts about a source of chunks. A wrapper changes those in which it differs, and takes over the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,8 +203,9 @@ pub trait ChunkSource: Send + Sync {
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>);
 
     /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunks, and lengths and keys
-    /// as far as they are known before loading; not the values.
-    fn fingerprint(&self) -> u64;
+    /// as far as they are known before loading; not the values. With `chunks`, covers only that many first chunks, which must
+    /// be known; sources that are never incremental, nor take the place of incremental ones, cover all chunks even then.
+    fn fingerprint(&self, chunks: Option<usize>) -> u64;
 
     /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all:
     /// checkpoints carry them beside the fingerprint. Content that cannot be sampled is
@@ -240,7 +254,7 @@ impl SequenceFacts {
 }
 
 /// A deserializer whose sequences are known before they are loaded.
-pub trait Deserializer: ChunkTable + ChunkSource {
+pub trait Deserializer: ChunkTable + ChunkSource + Joinable {
     /// Facts about its sequences that never change.
     fn sequence_facts(&self) -> SequenceFacts;
 
@@ -254,17 +268,23 @@ pub trait Deserializer: ChunkTable + ChunkSource {
     /// Sorts all that [`Deserializer::find`] looks keys up in, perhaps with the help of the pool. A search sorts what is not
     /// sorted yet, but searches that run in parallel on the pool must not: while the thread of a search waits for a part of
     /// the sort, rayon could run another search on it, which would wait for the sort that its own thread has suspended.
-    fn prepare_to_find(&self) -> Result<()> {
-        self.find(0);
-        Ok(())
-    }
+    fn prepare_to_find(&self) -> Result<()>;
+}
 
-    /// A key as messages show it.
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        corpus.text_of(key)
-    }
-
+/// How sequences are listed and matched when deserializers are joined.
+pub trait Joinable {
     /// Appends what is known of each sequence of a chunk.
+    fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()>;
+
+    /// Where the sequence is that belongs to one of another deserializer, and its declared length.
+    fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>>;
+}
+
+/// Marks deserializers whose sequences are joined by their keys and by nothing else. Wrappers implement [`Joinable`], and ask
+/// the wrapped deserializer.
+pub trait JoinedByKey {}
+
+impl<T: Deserializer + JoinedByKey> Joinable for T {
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
         let (count, lengths) = (self.chunks()[chunk as usize].sequences, self.lengths(chunk));
         let ids = room::collect((0..count).map(|index| SequenceId { chunk, index }), room::INDEX)?;
@@ -277,15 +297,8 @@ pub trait Deserializer: ChunkTable + ChunkSource {
         Ok(())
     }
 
-    /// Where the sequence is that belongs to one of another deserializer, and its declared length.
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         Ok(self.find(of.key).map(|id| (id, self.lengths(id.chunk).get(id.index))))
-    }
-
-    /// The [fingerprint](ChunkSource::fingerprint) of the first `chunks` chunks, which must be known. A number of its own if
-    /// parts of the data have none: only incremental tables are asked, and those that may take their place.
-    fn fingerprint_of(&self, _chunks: usize) -> u64 {
-        self.fingerprint()
     }
 }
 
@@ -361,13 +374,50 @@ impl std::ops::Add for SourceMemory {
     }
 }
 
-/// The data of a chunk's sequences.
+/// The data of a chunk's sequences. Chunks that wrap others implement all of it, so that none forgets to ask the wrapped
+/// chunk; the others are [leaves](LeafChunk).
 pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
 
     /// The data of a sequence in the chunk's first streams, as many as `loaded` has elements: what [`Chunk::sequence`] says
     /// of each. Chunks that have to look for a sequence do that once for all of its streams.
+    fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]);
+
+    /// The error with which the read of a sequence fails that is [invalid](Loaded::Invalid) in a
+    /// stream. `None` if it is merely left out. For data that CNTK refuses only when they are
+    /// needed.
+    fn failure(&self, stream: usize, index: u32) -> Option<Error>;
+
+    /// Whether the sequences of a stream are [expanded](SequenceFacts::is_expanded) to the length of those of the first
+    /// stream: whoever puts other data in the place of the first stream's has to [`expand`] these again.
+    fn is_expanded(&self, stream: usize) -> bool;
+
+    /// Asks the processor for the memory that [`Chunk::sequence`] is going to look up, in the order of the look-ups: first
+    /// with [`Ahead::Far`], a few sequences later with [`Ahead::Near`]. A hint; it may do nothing.
+    fn prefetch(&self, index: u32, ahead: Ahead);
+
+    /// Logs warnings about its data. The reader calls this in the order of the timeline, when the chunk enters the window,
+    /// before [`ChunkErrors::commit`].
+    fn warn(&self);
+
+    /// The count of errors that were met while this chunk was loaded; [`NoErrors`] if its format tolerates none.
+    fn errors(&self) -> &dyn ChunkErrors;
+
+    /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this
+    /// chunk's first stream among those of the reader. May be called by several threads at once.
+    fn fetch(&self, index: u32, first: usize, parts: &mut fetch::Parts) -> Result<()>;
+
+    /// Its sequences, if the chunk lists them ([`ListingDeserializer`]).
+    fn listing(&self) -> Option<Listing<'_>>;
+}
+
+/// A chunk that wraps no other one: a [`Chunk`] that has nothing to say where its format does not say otherwise.
+pub trait LeafChunk: Send + Sync {
+    /// See [`Chunk::sequence`].
+    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
+
+    /// See [`Chunk::sequences`].
     #[inline]
     fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]) {
         for (stream, loaded) in loaded.iter_mut().enumerate() {
@@ -375,64 +425,113 @@ pub trait Chunk: Send + Sync {
         }
     }
 
-    /// The error with which the read of a sequence fails that is [invalid](Loaded::Invalid) in a
-    /// stream. `None` if it is merely left out. For data that CNTK refuses only when they are
-    /// needed.
+    /// See [`Chunk::failure`].
     fn failure(&self, _stream: usize, _index: u32) -> Option<Error> {
         None
     }
 
-    /// Whether the sequences of a stream are [expanded](SequenceFacts::is_expanded) to the length of those of the first
-    /// stream: whoever puts other data in the place of the first stream's has to [`expand`] these again.
-    fn is_expanded(&self, _stream: usize) -> bool {
-        false
-    }
-
-    /// Asks the processor for the memory that [`Chunk::sequence`] is going to look up, in the order of the look-ups: first
-    /// with [`Ahead::Far`], a few sequences later with [`Ahead::Near`]. A hint; it may do nothing.
+    /// See [`Chunk::prefetch`].
     fn prefetch(&self, _index: u32, _ahead: Ahead) {}
 
-    /// Logs warnings about its data. The reader calls this in the order of the timeline, when the chunk enters the window,
-    /// before [`Chunk::commit_errors`].
-    fn warn(&self) {}
-
-    /// Counts the errors that were met while this chunk was loaded against what its deserializer tolerates
-    /// (`maxErrors`), and fails once they are more. Chunks are loaded ahead and in any order; the reader calls this
-    /// once for each load, in the order of the timeline, when the chunk enters the window. So the count does not
-    /// depend on threads.
-    fn commit_errors(&self) -> Result<()> {
-        Ok(())
+    /// See [`Chunk::errors`].
+    fn errors(&self) -> &dyn ChunkErrors {
+        &NoErrors
     }
 
-    /// Whether [`Chunk::commit_errors`] would count errors.
-    fn has_uncounted_errors(&self) -> bool {
-        false
-    }
-
-    /// Whether [`Chunk::commit_errors`] has counted errors, or they were
-    /// [waived](Chunk::waive_errors).
-    fn has_counted_errors(&self) -> bool {
-        false
-    }
-
-    /// Takes back what [`Chunk::commit_errors`] counted: the reader goes back to before the chunk
-    /// entered the window.
-    fn retract_errors(&self) {}
-
-    /// Makes [`Chunk::commit_errors`] count nothing: the reader goes back to where this chunk was
-    /// in the window, and its errors were counted when it entered.
-    fn waive_errors(&self) {}
-
-    /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this
-    /// chunk's first stream among those of the reader. May be called by several threads at once.
+    /// See [`Chunk::fetch`].
     fn fetch(&self, _index: u32, _first: usize, _parts: &mut fetch::Parts) -> Result<()> {
         Ok(())
     }
 
-    /// Its sequences, if the chunk lists them ([`ListingDeserializer`]).
+    /// See [`Chunk::listing`].
     fn listing(&self) -> Option<Listing<'_>> {
         None
     }
+}
+
+impl<T: LeafChunk> Chunk for T {
+    #[inline]
+    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
+        LeafChunk::sequence(self, stream, index)
+    }
+
+    #[inline]
+    fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]) {
+        LeafChunk::sequences(self, index, loaded);
+    }
+
+    fn failure(&self, stream: usize, index: u32) -> Option<Error> {
+        LeafChunk::failure(self, stream, index)
+    }
+
+    /// Only a chunk of several deserializers has a stream to expand, and another one to expand it to.
+    fn is_expanded(&self, _stream: usize) -> bool {
+        false
+    }
+
+    #[inline]
+    fn prefetch(&self, index: u32, ahead: Ahead) {
+        LeafChunk::prefetch(self, index, ahead);
+    }
+
+    /// Formats warn while they load.
+    fn warn(&self) {}
+
+    fn errors(&self) -> &dyn ChunkErrors {
+        LeafChunk::errors(self)
+    }
+
+    fn fetch(&self, index: u32, first: usize, parts: &mut fetch::Parts) -> Result<()> {
+        LeafChunk::fetch(self, index, first, parts)
+    }
+
+    fn listing(&self) -> Option<Listing<'_>> {
+        LeafChunk::listing(self)
+    }
+}
+
+/// The count of errors in the data of a chunk, against what its deserializer tolerates (`maxErrors`).
+pub trait ChunkErrors {
+    /// Counts the errors, and fails once they are more than tolerated. Chunks are loaded ahead and in any order; the reader
+    /// calls this once for each load, in the order of the timeline, when the chunk enters the window. So the count does not
+    /// depend on threads.
+    fn commit(&self) -> Result<()>;
+
+    /// Whether [`ChunkErrors::commit`] would count errors.
+    fn has_uncounted(&self) -> bool;
+
+    /// Whether [`ChunkErrors::commit`] has counted errors, or they were
+    /// [waived](ChunkErrors::waive).
+    fn has_counted(&self) -> bool;
+
+    /// Takes back what [`ChunkErrors::commit`] counted: the reader goes back to before the chunk
+    /// entered the window.
+    fn retract(&self);
+
+    /// Makes [`ChunkErrors::commit`] count nothing: the reader goes back to where this chunk was
+    /// in the window, and its errors were counted when it entered.
+    fn waive(&self);
+}
+
+/// The count of a chunk that has no errors.
+pub struct NoErrors;
+
+impl ChunkErrors for NoErrors {
+    fn commit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn has_uncounted(&self) -> bool {
+        false
+    }
+
+    fn has_counted(&self) -> bool {
+        false
+    }
+
+    fn retract(&self) {}
+
+    fn waive(&self) {}
 }
 
 /// A sequence of one sample, repeated for each sample of `first`, the same sequence in the reader's first stream.

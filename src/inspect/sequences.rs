@@ -3,7 +3,7 @@
 use crate::corpus::Corpus;
 use crate::deserialize::fetched::Fetched;
 use crate::deserialize::loading::Loads;
-use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource, Deserializer, Loaded};
+use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource, ChunkTableExt, Deserializer, Loaded};
 use crate::memory::room;
 use crate::pack::plain::PlainSequence;
 use crate::pool::Pool;
@@ -176,7 +176,7 @@ impl SequenceReader {
         let source = Arc::clone(&self.deserializer) as Arc<dyn ChunkSource>;
         let loaded = Loads::of_this_call(source, self.pool.clone()).load(chunk)?;
         loaded.warn();
-        loaded.commit_errors()?;
+        loaded.errors().commit()?;
         self.loaded = Some((chunk, Arc::clone(&loaded)));
         Ok(loaded)
     }

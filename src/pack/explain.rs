@@ -50,10 +50,7 @@ impl Explain {
             keys.pop()
         });
         let (Some(key), true) = (key, is_known) else { return error };
-        error.for_key(match deserializer {
-            AnyDeserializer::Known(deserializer) => deserializer.key_text(key, corpus),
-            AnyDeserializer::Listing(_) => corpus.text_of(key),
-        })
+        error.for_key(source.diagnostics().key_text(key, corpus))
     }
 
     /// The error with the place of the key that asked for this way of packing: as its location, unless it has the place of data.

@@ -1,7 +1,7 @@
 //! For tests: chunks made from text, and a feed that walks them in order as the unrandomized timeline does.
 
 use super::{Feed, LoadedSelection, Minibatch};
-use crate::deserialize::{Chunk, Loaded};
+use crate::deserialize::{Chunk, LeafChunk, Loaded};
 use crate::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
@@ -108,7 +108,7 @@ pub struct TestChunk {
     pub sequences: Vec<Vec<Data>>,
 }
 
-impl Chunk for TestChunk {
+impl LeafChunk for TestChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let data = &self.sequences[index as usize][stream];
         match data.state {

@@ -5,8 +5,7 @@ use super::{
     EpochConfig, EpochSpan, Position, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, Selection, Timeline,
     WorkerConfig,
 };
-use crate::deserialize::ChunkTable;
-use crate::deserialize::{ChunkInfo, Lengths};
+use crate::deserialize::{ChunkInfo, ChunkTable, IncrementalTable, Lengths};
 use crate::randomize::WindowSize;
 use crate::sequence::{ChunkId, SequenceId};
 use std::sync::Arc;
@@ -68,6 +67,9 @@ impl ChunkTable for Lists {
     }
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         if self.ones { Lengths::Ones } else { Lengths::Each(&self.lengths[chunk as usize]) }
+    }
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
     }
 }
 

@@ -156,9 +156,9 @@ pub(crate) fn compose(
             *table = Arc::new(Frames::new(Arc::clone(table), corpus)?);
         }
         // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
-        let is_empty = match table.is_incremental() {
-            true => table.chunk(0)?.is_none(),
-            false => table.chunks().iter().all(|chunk| chunk.samples == 0),
+        let is_empty = match table.incremental() {
+            Some(table) => table.wait_for(0)?.is_none(),
+            None => table.chunks().iter().all(|chunk| chunk.samples == 0),
         };
         if is_empty {
             let message =

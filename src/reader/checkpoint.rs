@@ -12,7 +12,7 @@
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
 use crate::deserialize::content::Sampler;
-use crate::deserialize::{AnyDeserializer, ChunkSource, ChunkTable, Deserializer};
+use crate::deserialize::{AnyDeserializer, ChunkSource, ChunkTableExt, Deserializer, IncrementalTable};
 use crate::error::ExceptionClass;
 use crate::memory::room;
 use crate::pack::Packing;
@@ -86,7 +86,9 @@ impl Facts {
 
     /// Stops indexing, because the reader ends: facts that are not known yet will not be needed.
     pub(super) fn cancel(&self) {
-        if let AnyDeserializer::Known(table) = &self.deserializer {
+        if let AnyDeserializer::Known(table) = &self.deserializer
+            && let Some(table) = table.incremental()
+        {
             table.cancel();
         }
     }
@@ -94,9 +96,10 @@ impl Facts {
     /// The facts of a checkpoint that is taken at this position.
     pub(super) fn at(&self, progress: &Progress) -> Result<Vec<Fact>> {
         self.covering(match (progress.position, &self.deserializer) {
-            (ReaderPosition::Global(position), AnyDeserializer::Known(table)) if table.is_incremental() => {
-                chunks_before(&**table, position)?
-            }
+            (ReaderPosition::Global(position), AnyDeserializer::Known(table)) => match table.incremental() {
+                Some(table) => chunks_before(table, position)?,
+                None => None,
+            },
             _ => None,
         })
     }
@@ -129,10 +132,10 @@ impl Facts {
 }
 
 /// Number of chunks of the first sweep that begin before this position; `None` if the position is in a later sweep.
-fn chunks_before(table: &dyn ChunkTable, position: Position) -> Result<Option<ChunkId>> {
+fn chunks_before(table: &dyn IncrementalTable, position: Position) -> Result<Option<ChunkId>> {
     let (mut chunks, mut samples) = (0, 0);
     while samples < position.samples {
-        let Some(info) = table.chunk(chunks)? else { return Ok(None) };
+        let Some(info) = table.wait_for(chunks)? else { return Ok(None) };
         samples += info.samples;
         chunks += 1;
     }
@@ -152,7 +155,7 @@ fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<
     let mut facts = vec![
         (COVERED, chunks.to_string()),
         ("data", format!("{sequences} sequences, {samples} samples in the first chunks")),
-        ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint_of(chunks as usize))),
+        ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint(Some(chunks as usize)))),
     ];
     facts.extend(content(deserializer, Some(chunks as usize))?);
     Ok(facts)
@@ -238,7 +241,7 @@ fn data(deserializer: &AnyDeserializer) -> Vec<Fact> {
             format!("{} chunks that list their sequences when loaded", listing.chunk_count())
         }
     };
-    let fingerprint = deserializer.source().fingerprint();
+    let fingerprint = deserializer.source().fingerprint(None);
     vec![("data", data), ("fingerprint of the data", format!("{fingerprint:016x}"))]
 }
 

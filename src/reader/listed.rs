@@ -65,7 +65,7 @@ impl Chunks for ListedChunks {
                 self.loads.remove(&chunk);
             }
             let loaded = loaded?;
-            loaded.commit_errors()?;
+            loaded.errors().commit()?;
             self.resident[chunk as usize] = Some(loaded);
             self.held.push(chunk);
         }

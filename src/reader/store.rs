@@ -1,7 +1,7 @@
 //! The chunks in memory: those of the timeline's window, and the next ones, loaded ahead on the library's pool.
 
 use crate::deserialize::loading::{Load, Loads};
-use crate::deserialize::{Chunk, ChunkSource, Deserializer, Loading};
+use crate::deserialize::{Chunk, ChunkSource, ChunkTableExt, Deserializer, Loading};
 use crate::memory::room;
 use crate::pool::Pool;
 use crate::randomize::{Selection, Timeline, Window};
@@ -20,7 +20,7 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
     loading: Loading,
-    /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`Chunk::commit_errors`]). As long as the
+    /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`ChunkErrors::commit`](crate::deserialize::ChunkErrors::commit)). As long as the
     /// greatest chunk id needed so far requires. Shared with the threads that pack, which finish before the window moves.
     resident: Resident,
     /// The ids of the chunks in `resident`.
@@ -100,7 +100,7 @@ impl ChunkStore {
                 Counted::Left(chunk) => _ = self.waived.insert(chunk),
                 Counted::Entered(chunk, loaded) => {
                     self.waived.remove(&chunk);
-                    loaded.retract_errors();
+                    loaded.errors().retract();
                     self.take_out(chunk);
                 }
             }
@@ -123,7 +123,7 @@ impl ChunkStore {
         self.waived.clear();
         self.deserializer.diagnostics().forget_errors();
         let has_errors = |chunk: &ChunkId| {
-            self.resident[*chunk as usize].as_ref().is_some_and(|loaded| loaded.has_counted_errors())
+            self.resident[*chunk as usize].as_ref().is_some_and(|loaded| loaded.errors().has_counted())
         };
         let with_errors: Vec<ChunkId> = self.held.iter().copied().filter(has_errors).collect();
         for chunk in with_errors {
@@ -187,7 +187,7 @@ impl ChunkStore {
         self.held.retain(|&chunk| {
             if !needed[chunk as usize]
                 && let Some(left) = resident[chunk as usize].take()
-                && left.has_counted_errors()
+                && left.errors().has_counted()
             {
                 self.counts.push_back((self.batch, Counted::Left(chunk)));
             }
@@ -312,11 +312,11 @@ impl ChunkStore {
             };
             loaded.warn();
             if self.waived.remove(&chunk) {
-                loaded.waive_errors();
-            } else if loaded.has_uncounted_errors() {
+                loaded.errors().waive();
+            } else if loaded.errors().has_uncounted() {
                 self.counts.push_back((self.batch, Counted::Entered(chunk, Arc::clone(&loaded))));
             }
-            loaded.commit_errors()?;
+            loaded.errors().commit()?;
             Arc::make_mut(&mut self.resident)[chunk as usize] = Some(loaded);
             self.held.push(chunk);
         }

@@ -8,7 +8,7 @@ use super::BinaryFile;
 use crate::Result;
 use crate::compact::implied;
 use crate::deserialize::buffer::ChunkBuffer;
-use crate::deserialize::{Ahead, Chunk, Lengths, Loaded};
+use crate::deserialize::{Ahead, LeafChunk, Lengths, Loaded};
 use crate::memory::room;
 use crate::prefetch;
 use crate::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
@@ -117,7 +117,7 @@ impl ChunkStream {
     }
 }
 
-impl Chunk for BinaryChunk {
+impl LeafChunk for BinaryChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let header = &self.shared.header.streams[stream];
         let (index, data) = (index as usize, self.data.bytes());

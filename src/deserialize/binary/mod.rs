@@ -29,8 +29,8 @@ use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SequenceFacts, SourceFacts,
-    SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
+    SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -261,6 +261,10 @@ impl ChunkTable for BinaryDeserializer {
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.shared.lengths.of(chunk)
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl BinaryDeserializer {
@@ -311,7 +315,7 @@ impl ChunkSource for BinaryDeserializer {
         sampler.file(&file, 0..file.size()?)
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         let mut hash = SEED;
         for (id, info) in (0..).zip(&self.chunks) {
             hash = mix(hash, info.samples, u64::from(info.sequences));
@@ -337,6 +341,10 @@ impl Diagnostics for BinaryDeserializer {
         Location { file: Some(self.shared.handle.path().to_owned()), ..Location::default() }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {}
 
     fn remarks(&self) -> Vec<Finding> {
@@ -346,6 +354,8 @@ impl Diagnostics for BinaryDeserializer {
     fn end_sweep(&self) {}
 }
 
+impl JoinedByKey for BinaryDeserializer {}
+
 impl Deserializer for BinaryDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
         SequenceFacts { counts_keys: true, ..SequenceFacts::PLAIN }
@@ -354,6 +364,9 @@ impl Deserializer for BinaryDeserializer {
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let lengths = &self.shared.lengths;
         keys.extend(sequences.iter().map(|id| lengths.first(id.chunk) + u64::from(id.index)));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {

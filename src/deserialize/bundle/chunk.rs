@@ -3,7 +3,7 @@
 use super::join::Join;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::loading::Load;
-use crate::deserialize::{Chunk, Loaded, expand};
+use crate::deserialize::{Ahead, Chunk, ChunkErrors, Listing, Loaded, expand};
 use crate::lock::Mutex;
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
@@ -106,6 +106,9 @@ impl Chunk for BundleChunk {
         self.map.expanded[stream]
     }
 
+    /// Nothing: a hint would have to find the sequence's partners first, as the look-up itself does.
+    fn prefetch(&self, _index: u32, _ahead: Ahead) {}
+
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
         let joined = &self.map.join.chunks[self.id as usize];
         self.primary.fetch(joined.primary_index(index), first, parts)?;
@@ -122,40 +125,51 @@ impl Chunk for BundleChunk {
         self.parts().for_each(|part| part.warn());
     }
 
+    fn errors(&self) -> &dyn ChunkErrors {
+        self
+    }
+
+    /// The table lists the sequences.
+    fn listing(&self) -> Option<Listing<'_>> {
+        None
+    }
+}
+
+impl ChunkErrors for BundleChunk {
     /// A secondary chunk counts its errors once, with the first bundled chunk that uses it.
-    fn commit_errors(&self) -> Result<()> {
-        self.primary.commit_errors()?;
+    fn commit(&self) -> Result<()> {
+        self.primary.errors().commit()?;
         let mut counted = self.counted.lock();
         for (number, part) in self.parts().enumerate() {
-            if part.has_uncounted_errors() {
+            if part.errors().has_uncounted() {
                 if counted.len() <= number {
                     counted.resize(number + 1, false);
                 }
                 counted[number] = true;
             }
-            part.commit_errors()?;
+            part.errors().commit()?;
         }
         Ok(())
     }
 
-    fn has_uncounted_errors(&self) -> bool {
-        self.primary.has_uncounted_errors() || self.parts().any(|part| part.has_uncounted_errors())
+    fn has_uncounted(&self) -> bool {
+        self.primary.errors().has_uncounted() || self.parts().any(|part| part.errors().has_uncounted())
     }
 
-    fn has_counted_errors(&self) -> bool {
-        self.primary.has_counted_errors() || self.parts().any(|part| part.has_counted_errors())
+    fn has_counted(&self) -> bool {
+        self.primary.errors().has_counted() || self.parts().any(|part| part.errors().has_counted())
     }
 
-    fn retract_errors(&self) {
-        self.primary.retract_errors();
+    fn retract(&self) {
+        self.primary.errors().retract();
         let counted = std::mem::take(&mut *self.counted.lock());
         for (part, _) in self.parts().zip(counted).filter(|(_, is_mine)| *is_mine) {
-            part.retract_errors();
+            part.errors().retract();
         }
     }
 
-    fn waive_errors(&self) {
-        self.primary.waive_errors();
-        self.parts().for_each(|part| part.waive_errors());
+    fn waive(&self) {
+        self.primary.errors().waive();
+        self.parts().for_each(|part| part.errors().waive());
     }
 }

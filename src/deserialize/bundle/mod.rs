@@ -24,8 +24,8 @@ use crate::deserialize::content::Sampler;
 use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, Loading, SequenceFacts,
-    SourceFacts, SourceMemory, by_blocks,
+    ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey, Lengths,
+    Loading, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::fingerprint::{SEED, mix};
@@ -88,7 +88,7 @@ impl Bundle {
         };
         let mut fingerprint = SEED;
         for member in &members {
-            fingerprint = mix(fingerprint, member.deserializer.fingerprint(), 0);
+            fingerprint = mix(fingerprint, member.deserializer.fingerprint(None), 0);
         }
         for chunk in &join.infos {
             fingerprint = mix(fingerprint, chunk.samples, u64::from(chunk.sequences));
@@ -172,6 +172,10 @@ impl ChunkTable for Bundle {
             join::Declared::Each(lengths) => Lengths::Each(lengths),
         }
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl ChunkSource for Bundle {
@@ -223,7 +227,7 @@ impl ChunkSource for Bundle {
         self.secondaries.iter().try_for_each(|one| one.deserializer().sample_content(None, sampler))
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         self.fingerprint
     }
 
@@ -255,6 +259,10 @@ impl Diagnostics for Bundle {
         }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        self.primary.diagnostics().key_text(key, corpus)
+    }
+
     fn forget_errors(&self) {
         self.primary.diagnostics().forget_errors();
         self.secondaries.iter().for_each(|secondary| secondary.deserializer().diagnostics().forget_errors());
@@ -272,6 +280,9 @@ impl Diagnostics for Bundle {
     }
 }
 
+/// Bundles are not joined again.
+impl JoinedByKey for Bundle {}
+
 impl Deserializer for Bundle {
     fn sequence_facts(&self) -> SequenceFacts {
         SequenceFacts::PLAIN
@@ -279,10 +290,6 @@ impl Deserializer for Bundle {
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         self.in_primary(sequences, |ids| self.primary.keys(ids, keys));
-    }
-
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        self.primary.key_text(key, corpus)
     }
 
     fn prepare_to_find(&self) -> Result<()> {

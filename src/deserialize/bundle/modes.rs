@@ -223,7 +223,7 @@ fn refused(
     corpus: &Corpus,
 ) -> Error {
     let message = unequal_lengths(&secondary.name, lengths[1], &primary.name, lengths[0]);
-    let key = primary.deserializer.key_text(key, corpus);
+    let key = primary.deserializer.diagnostics().key_text(key, corpus);
     Error::data(message).with_detail(remedy).in_file(&secondary.name).for_key(key)
 }
 

@@ -76,7 +76,7 @@ pub(super) fn report(
 ) -> Result<()> {
     let Some((primary, secondaries)) = members.split_first() else { return Ok(()) };
     let warn = |line: String| Logger::log_always(Level::Warning, &line);
-    let key = |member: &Member, key| member.deserializer.key_text(key, options.corpus);
+    let key = |member: &Member, key| member.deserializer.diagnostics().key_text(key, options.corpus);
     let total = sequences(&*primary.deserializer);
     let used: u64 = join.infos.iter().map(|info| u64::from(info.sequences)).sum();
     options.log.write(
@@ -172,7 +172,10 @@ fn first_keys(member: &Member, options: &JoinOptions<'_>) -> String {
     let ids: Vec<SequenceId> = ids.take(SHOWN + 1).collect();
     let mut keys = Vec::with_capacity(ids.len());
     table.keys(&ids, &mut keys);
-    let shown = keys.iter().take(SHOWN).map(|&key| format!("'{}'", table.key_text(key, options.corpus)));
+    let shown = keys
+        .iter()
+        .take(SHOWN)
+        .map(|&key| format!("'{}'", table.diagnostics().key_text(key, options.corpus)));
     let more = if ids.len() > SHOWN { ", ..." } else { "" };
     format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
 }

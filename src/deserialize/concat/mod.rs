@@ -17,8 +17,8 @@ use super::check::{ChunkCheck, Finding};
 use super::diagnostics::Diagnostics;
 use super::loading::{Load, Starter};
 use super::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SequenceFacts,
-    SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, ChunkTableExt, Deserializer, IncrementalTable, JoinedByKey,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::cancel::carried;
 use crate::corpus::Corpus;
@@ -251,7 +251,7 @@ impl<F: Format> Concat<F> {
             return whole;
         }
         // Outside the cell: others may ask meanwhile.
-        let waited = if self.opening.is_some() { self.wait_for_all() } else { Ok(()) };
+        let waited = self.opening.as_ref().map_or(Ok(()), Opening::wait_for_all);
         match waited {
             Err(error) if error.is_of_one_call() => {
                 self.cut_off.get_or_init(|| self.filled(Whole::default(), false))
@@ -271,16 +271,6 @@ impl<F: Format> Concat<F> {
             self.files.format.warn_of_repeats(&files);
         }
         whole
-    }
-
-    /// Waits until all chunks are known. An error is reported again by [`ChunkTable::chunk`], to the caller that asks for the
-    /// first chunk after it.
-    fn wait_for_all(&self) -> Result<()> {
-        let mut chunk = self.index_progress().chunks as ChunkId;
-        while self.chunk(chunk)?.is_some() {
-            chunk = chunk.saturating_add(1).max(self.index_progress().chunks as ChunkId);
-        }
-        Ok(())
     }
 
     /// The file that a chunk is in. The chunk must be known.
@@ -353,40 +343,8 @@ impl<F: Format> ChunkTable for Concat<F> {
         place.file.lengths(chunk - place.first)
     }
 
-    fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
-        let Some(opening) = &self.opening else {
-            return Ok(self.chunks().get(chunk as usize).copied());
-        };
-        while let Some((number, place)) = self.files.find(chunk) {
-            if let Some(info) = place.file.chunk(chunk - place.first)? {
-                opening.stay_ahead_of(number);
-                return Ok(Some(info));
-            }
-            if !opening.wait_for(number + 1)? {
-                break;
-            }
-        }
-        Ok(None)
-    }
-
-    fn index_progress(&self) -> IndexProgress {
-        let Some((number, place)) = self.files.last() else { return IndexProgress { chunks: 0, all: true } };
-        let IndexProgress { chunks, all } = place.file.index_progress();
-        IndexProgress {
-            chunks: place.first as usize + chunks,
-            all: all && number + 1 == self.files.places.len(),
-        }
-    }
-
-    fn is_incremental(&self) -> bool {
-        self.opening.is_some()
-    }
-
-    fn cancel(&self) {
-        if let Some(opening) = &self.opening {
-            opening.cancel();
-        }
-        self.files.iter().for_each(|place| place.file.cancel());
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        self.opening.as_ref().map(|opening| opening as &dyn IncrementalTable)
     }
 }
 
@@ -419,8 +377,10 @@ impl<F: Format> ChunkSource for Concat<F> {
         })
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.fingerprint_of(self.chunks().len())
+    fn fingerprint(&self, chunks: Option<usize>) -> u64 {
+        let chunks = chunks.unwrap_or_else(|| self.chunks().len());
+        self.covered(chunks)
+            .fold(self.list, |hash, (file, chunks)| mix(hash, file.fingerprint(Some(chunks)), chunks as u64))
     }
 
     fn memory(&self) -> SourceMemory {
@@ -461,6 +421,14 @@ impl<F: Format> Diagnostics for Concat<F> {
             .location(SequenceId { chunk: sequence.chunk - place.first, ..sequence }, stream)
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        let (number, own) = keys::split(key);
+        match self.files.paths.get(number) {
+            Some(path) if self.files.rule == KeyRule::PerFile => format!("{own} of '{path}'"),
+            _ => corpus.text_of(key),
+        }
+    }
+
     fn forget_errors(&self) {
         self.files.iter().for_each(|place| place.file.diagnostics().forget_errors());
     }
@@ -473,6 +441,8 @@ impl<F: Format> Diagnostics for Concat<F> {
         self.files.iter().for_each(|place| place.file.diagnostics().end_sweep());
     }
 }
+
+impl<F: Format> JoinedByKey for Concat<F> {}
 
 impl<F: Format> Deserializer for Concat<F> {
     fn sequence_facts(&self) -> SequenceFacts {
@@ -508,18 +478,5 @@ impl<F: Format> Deserializer for Concat<F> {
         let (number, key) = keys::split(key);
         let place = self.files.get(number)?;
         place.file.find(key).map(|id| Self::in_all(place, id))
-    }
-
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        let (number, own) = keys::split(key);
-        match self.files.paths.get(number) {
-            Some(path) if self.files.rule == KeyRule::PerFile => format!("{own} of '{path}'"),
-            _ => corpus.text_of(key),
-        }
-    }
-
-    fn fingerprint_of(&self, chunks: usize) -> u64 {
-        self.covered(chunks)
-            .fold(self.list, |hash, (file, chunks)| mix(hash, file.fingerprint_of(chunks), chunks as u64))
     }
 }

@@ -6,9 +6,12 @@
 
 use super::{Files, Format};
 use crate::cancel::{self, Wake};
-use crate::deserialize::{ChunkSource, ChunkTable};
+use crate::deserialize::{
+    ChunkInfo, ChunkSource, ChunkTable, ChunkTableExt, IncrementalTable, IndexProgress,
+};
 use crate::file::{DataFile, changed};
 use crate::pool::Pool;
+use crate::sequence::ChunkId;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 use std::collections::VecDeque;
@@ -63,7 +66,7 @@ impl<F: Format> Opening<F> {
     }
 
     /// Waits until a file has its place; false if there is no such file. Must not be called on a thread of the pool.
-    pub fn wait_for(&self, number: usize) -> Result<bool> {
+    fn wait_for_file(&self, number: usize) -> Result<bool> {
         let waiting = cancel::waiting(&self.0);
         let mut state = self.0.state.lock();
         loop {
@@ -86,12 +89,22 @@ impl<F: Format> Opening<F> {
     }
 
     /// Notes that a file is in use, and opens the ones after it.
-    pub fn stay_ahead_of(&self, number: usize) {
+    fn stay_ahead_of(&self, number: usize) {
         self.0.use_file(&mut self.0.state.lock(), number);
     }
 
+    /// Waits until all chunks are known. An error is reported again by [`IncrementalTable::wait_for`], to the caller that asks
+    /// for the first chunk after it.
+    pub fn wait_for_all(&self) -> Result<()> {
+        let mut chunk = self.progress().chunks as ChunkId;
+        while IncrementalTable::wait_for(self, chunk)?.is_some() {
+            chunk = chunk.saturating_add(1).max(self.progress().chunks as ChunkId);
+        }
+        Ok(())
+    }
+
     /// Opens no more files: threads that wait get an error.
-    pub fn cancel(&self) {
+    fn close(&self) {
         let closed = || Error::state("The reader was closed while its files were opened.");
         let mut state = self.0.state.lock();
         state.failure.get_or_insert_with(closed);
@@ -102,10 +115,38 @@ impl<F: Format> Opening<F> {
     }
 }
 
+impl<F: Format> IncrementalTable for Opening<F> {
+    fn wait_for(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
+        while let Some((number, place)) = self.0.files.find(chunk) {
+            if let Some(info) = place.file.chunk(chunk - place.first)? {
+                self.stay_ahead_of(number);
+                return Ok(Some(info));
+            }
+            if !self.wait_for_file(number + 1)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn progress(&self) -> IndexProgress {
+        let files = &self.0.files;
+        let Some((number, place)) = files.last() else { return IndexProgress { chunks: 0, all: true } };
+        let IndexProgress { chunks, all } = place.file.index_progress();
+        IndexProgress { chunks: place.first as usize + chunks, all: all && number + 1 == files.places.len() }
+    }
+
+    fn cancel(&self) {
+        self.close();
+        let indexed = self.0.files.iter().filter_map(|place| place.file.incremental());
+        indexed.for_each(IncrementalTable::cancel);
+    }
+}
+
 impl<F: Format> Drop for Opening<F> {
     fn drop(&mut self) {
         // Jobs under way share the rest, and drop it when they end, which is soon.
-        self.cancel();
+        self.close();
     }
 }
 

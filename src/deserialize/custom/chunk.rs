@@ -8,7 +8,7 @@ use super::{UserDeserializer, call, wrong_chunk};
 use crate::corpus::Corpus;
 use crate::deserialize::fetch::Parts;
 use crate::deserialize::loader::Loader;
-use crate::deserialize::{Chunk, Lengths, Listing, Loaded};
+use crate::deserialize::{LeafChunk, Lengths, Listing, Loaded};
 use crate::memory::Held;
 use crate::sequence::{ChunkId, SequenceKey};
 use crate::stream::StreamInfo;
@@ -179,7 +179,7 @@ impl Drop for LoadedChunk {
     }
 }
 
-impl Chunk for LoadedChunk {
+impl LeafChunk for LoadedChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         match &self.data {
             Data::Arrays(arrays) => Loaded::Data(arrays.view(stream, index)),

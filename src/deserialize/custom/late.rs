@@ -88,7 +88,7 @@ impl ChunkSource for LateDeserializer {
         }
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         self.fingerprint
     }
 

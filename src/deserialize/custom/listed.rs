@@ -11,8 +11,8 @@ use crate::deserialize::diagnostics::{Diagnostics, NoDiagnostics};
 use crate::deserialize::loader::Loader;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SequenceFacts, SourceFacts,
-    SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, Joinable, Lengths,
+    SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
@@ -177,6 +177,10 @@ impl ChunkTable for ListedDeserializer {
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.table.lengths[chunk as usize].as_deref().map_or(Lengths::Ones, Lengths::Each)
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl ListedDeserializer {
@@ -208,7 +212,7 @@ impl ChunkSource for ListedDeserializer {
         SourceMemory { chunks: self.loader.held(), index: self.table.bytes() as u64 }
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         self.fingerprint
     }
 
@@ -260,7 +264,9 @@ impl Deserializer for ListedDeserializer {
         let at = by_key.partition_point(|(other, _)| *other < key);
         by_key.get(at).filter(|(found, _)| *found == key).map(|&(_, sequence)| sequence)
     }
+}
 
+impl Joinable for ListedDeserializer {
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
         let (number, known) =
             (self.table.numbers[chunk as usize], self.table.infos[chunk as usize].sequences);

@@ -15,8 +15,8 @@ use super::diagnostics::Diagnostics;
 use super::fetch::Parts;
 use super::loading::{Load, Starter};
 use super::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
-    SourceFacts, SourceMemory, by_blocks,
+    Ahead, Chunk, ChunkErrors, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode,
+    IncrementalTable, Joinable, Lengths, Listing, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
 use crate::corpus::Corpus;
 use crate::error::Location;
@@ -163,6 +163,10 @@ impl ChunkTable for Frames {
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.lengths[chunk as usize].as_deref().map_or(Lengths::Ones, Lengths::Each)
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl ChunkSource for Frames {
@@ -187,8 +191,8 @@ impl ChunkSource for Frames {
         self.inner.sample_content(None, sampler)
     }
 
-    fn fingerprint(&self) -> u64 {
-        let hash = mix(self.inner.fingerprint(), 1, self.infos.len() as u64);
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
+        let hash = mix(self.inner.fingerprint(None), 1, self.infos.len() as u64);
         self.infos.iter().fold(hash, |hash, info| mix(hash, info.samples, u64::from(info.sequences)))
     }
 
@@ -220,6 +224,10 @@ impl Diagnostics for Frames {
         location
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        self.inner.diagnostics().key_text(key, corpus)
+    }
+
     fn forget_errors(&self) {
         self.inner.diagnostics().forget_errors();
     }
@@ -245,10 +253,6 @@ impl Deserializer for Frames {
         self.utterances(sequences, |ids| self.inner.keys(ids, keys));
     }
 
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        self.inner.key_text(key, corpus)
-    }
-
     fn prepare_to_find(&self) -> Result<()> {
         self.inner.prepare_to_find()
     }
@@ -258,7 +262,9 @@ impl Deserializer for Frames {
         let SequenceId { chunk, index } = self.inner.find(key)?;
         Some(SequenceId { chunk, index: self.chunks[chunk as usize].start(index) })
     }
+}
 
+impl Joinable for Frames {
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
         let (index, lengths) = (&self.chunks[chunk as usize], self.lengths(chunk));
         let mut utterances = room::with_capacity(index.utterances() as usize, room::INDEX)?;
@@ -330,7 +336,9 @@ impl Exact {
         let id = SequenceId { chunk: self.number, index: utterance };
         let mut keys = Vec::with_capacity(1);
         self.table.keys(&[id], &mut keys);
-        let key = keys.first().map_or_else(String::new, |&key| self.table.key_text(key, &self.corpus));
+        let key = keys
+            .first()
+            .map_or_else(String::new, |&key| self.table.diagnostics().key_text(key, &self.corpus));
         let line = format!(
             "The sequence '{key}' has {frames} frames, and {samples} of its lines have a sample of the stream '{}': its \
              frames are invalid. In frame mode each line needs a sample of each stream.",
@@ -340,8 +348,6 @@ impl Exact {
     }
 }
 
-// Asks for nothing ahead: chunks of utterances have no hints to pass on, and hints for the index itself cost as much as they
-// gain.
 impl Chunk for FrameChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let Some((utterance, frame)) = self.index.locate(index) else { return Loaded::Invalid };
@@ -362,6 +368,14 @@ impl Chunk for FrameChunk {
         self.inner.failure(stream, self.index.locate(index)?.0)
     }
 
+    fn is_expanded(&self, stream: usize) -> bool {
+        self.inner.is_expanded(stream)
+    }
+
+    /// Nothing: a hint has to find the frame's utterance in the index, and hints for the index itself cost as much as they
+    /// gain.
+    fn prefetch(&self, _index: u32, _ahead: Ahead) {}
+
     fn warn(&self) {
         self.inner.warn();
         let Some(exact) = &self.exact else { return };
@@ -379,24 +393,8 @@ impl Chunk for FrameChunk {
         }
     }
 
-    fn commit_errors(&self) -> Result<()> {
-        self.inner.commit_errors()
-    }
-
-    fn has_uncounted_errors(&self) -> bool {
-        self.inner.has_uncounted_errors()
-    }
-
-    fn has_counted_errors(&self) -> bool {
-        self.inner.has_counted_errors()
-    }
-
-    fn retract_errors(&self) {
-        self.inner.retract_errors();
-    }
-
-    fn waive_errors(&self) {
-        self.inner.waive_errors();
+    fn errors(&self) -> &dyn ChunkErrors {
+        self.inner.errors()
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
@@ -404,5 +402,10 @@ impl Chunk for FrameChunk {
             Some((utterance, _)) => self.inner.fetch(utterance, first, parts),
             None => Ok(()),
         }
+    }
+
+    /// The table lists frames; a list of utterances would not fit it.
+    fn listing(&self) -> Option<Listing<'_>> {
+        None
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::deserialize::bundle::{JoinOptions, Member};
 use crate::deserialize::diagnostics::NoDiagnostics;
 use crate::deserialize::loading::load;
+use crate::deserialize::{JoinedByKey, LeafChunk};
 use crate::log::Logger;
 use crate::pack::Packing;
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
@@ -46,6 +47,10 @@ impl ChunkTable for Fake {
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         Lengths::Each(&self.lengths[chunk as usize])
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl Fake {
@@ -75,7 +80,7 @@ impl ChunkSource for Fake {
         SourceMemory::default()
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         7
     }
 
@@ -97,6 +102,8 @@ impl ChunkSource for Fake {
     }
 }
 
+impl JoinedByKey for Fake {}
+
 impl Deserializer for Fake {
     fn sequence_facts(&self) -> SequenceFacts {
         SequenceFacts { in_frame_mode: self.mode, is_expanded: self.expanded, ..SequenceFacts::PLAIN }
@@ -104,6 +111,9 @@ impl Deserializer for Fake {
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         keys.extend(sequences.iter().map(|id| self.chunks[id.chunk as usize][id.index as usize].0));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
@@ -114,7 +124,7 @@ impl Deserializer for Fake {
     }
 }
 
-impl Chunk for FakeChunk {
+impl LeafChunk for FakeChunk {
     fn sequence(&self, _: usize, index: u32) -> Loaded<'_> {
         let values = &self.0[index as usize];
         Loaded::Data(SequenceView {

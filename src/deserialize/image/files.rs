@@ -16,8 +16,8 @@ use crate::deserialize::fetch::Parts;
 use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, Loading, SequenceFacts,
-    SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
+    Lengths, Loaded, Loading, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{self, Confinement, FirstStates, is_lasting};
@@ -139,6 +139,10 @@ impl ChunkTable for FileImages {
     fn lengths(&self, _chunk: ChunkId) -> Lengths<'_> {
         Lengths::Ones
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl FileImages {
@@ -194,7 +198,7 @@ impl ChunkSource for FileImages {
         })
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         let map = &self.shared.map;
         let lines = 0..map.len() as u32;
         let seed = mix(SEED, map.len() as u64, u64::from(self.shared.common.copies));
@@ -228,6 +232,10 @@ impl Diagnostics for FileImages {
         Location { file: Some(self.shared.map.file().to_owned()), line: Some(line), ..Location::default() }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {}
 
     fn remarks(&self) -> Vec<Finding> {
@@ -241,6 +249,8 @@ impl Diagnostics for FileImages {
         common.chain.summarize(map.file());
     }
 }
+
+impl JoinedByKey for FileImages {}
 
 impl Deserializer for FileImages {
     fn sequence_facts(&self) -> SequenceFacts {
@@ -297,7 +307,7 @@ struct FileChunk {
     number: ChunkId,
 }
 
-impl Chunk for FileChunk {
+impl LeafChunk for FileChunk {
     fn sequence(&self, _stream: usize, _index: u32) -> Loaded<'_> {
         Loaded::Invalid
     }

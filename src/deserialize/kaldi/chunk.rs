@@ -11,7 +11,7 @@ use super::index::Entry;
 use super::text;
 use crate::compact::implied::Offsets;
 use crate::deserialize::buffer::ChunkBuffer;
-use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::deserialize::{Ahead, LeafChunk, Loaded};
 use crate::file::DataFile;
 use crate::memory::room;
 use crate::prefetch;
@@ -292,7 +292,7 @@ impl Shared {
     }
 }
 
-impl Chunk for KaldiChunk {
+impl LeafChunk for KaldiChunk {
     fn sequence(&self, _stream: usize, index: u32) -> Loaded<'_> {
         if !self.failures.is_empty() && self.failure(0, index).is_some() {
             return Loaded::Invalid;

@@ -28,8 +28,8 @@ use crate::deserialize::content::{PARTS, Sampler};
 use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
-    SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
@@ -201,6 +201,10 @@ impl ChunkTable for KaldiDeserializer {
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.shared.index.lengths(chunk)
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl KaldiDeserializer {
@@ -238,7 +242,7 @@ impl ChunkSource for KaldiDeserializer {
         })
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         self.shared.index.fingerprint()
     }
 
@@ -267,6 +271,10 @@ impl Diagnostics for KaldiDeserializer {
         Location { file, offset: Some(entry.offset), ..Location::default() }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {}
 
     fn remarks(&self) -> Vec<Finding> {
@@ -275,6 +283,8 @@ impl Diagnostics for KaldiDeserializer {
 
     fn end_sweep(&self) {}
 }
+
+impl JoinedByKey for KaldiDeserializer {}
 
 impl Deserializer for KaldiDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
@@ -292,6 +302,9 @@ impl Deserializer for KaldiDeserializer {
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let index = &self.shared.index;
         keys.extend(sequences.iter().map(|&id| index.keys[index.ordinal(id)]));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {

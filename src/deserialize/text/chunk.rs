@@ -5,7 +5,7 @@ use super::parse::report::Failure;
 use super::segment::Segment;
 use crate::Result;
 use crate::compact::implied;
-use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::deserialize::{Ahead, ChunkErrors, LeafChunk, Loaded};
 use crate::log::{Level, has_doubled};
 use crate::sequence::{ChunkId, SequenceView, SparseView, ViewKind};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct TextChunk {
     pub(super) segments: Vec<Segment>,
     /// The failure that ended reading. It is reported unless the errors before it already exceed the tolerated number.
     pub(super) fatal: Option<Failure>,
-    /// Whether [`Chunk::commit_errors`] has counted this chunk's errors.
+    /// Whether [`ChunkErrors::commit`] has counted this chunk's errors.
     pub(super) committed: AtomicBool,
     /// How many errors that were.
     pub(super) counted: AtomicU64,
@@ -131,7 +131,7 @@ impl TextChunk {
     }
 }
 
-impl Chunk for TextChunk {
+impl LeafChunk for TextChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         match self.find(index) {
             Ok((segment, index)) => self.view(segment, stream, index),
@@ -180,7 +180,13 @@ impl Chunk for TextChunk {
         }
     }
 
-    fn commit_errors(&self) -> Result<()> {
+    fn errors(&self) -> &dyn ChunkErrors {
+        self
+    }
+}
+
+impl ChunkErrors for TextChunk {
+    fn commit(&self) -> Result<()> {
         if !self.has_errors() {
             return Ok(());
         }
@@ -209,15 +215,15 @@ impl Chunk for TextChunk {
         }
     }
 
-    fn has_uncounted_errors(&self) -> bool {
+    fn has_uncounted(&self) -> bool {
         self.has_errors() && !self.committed.load(Ordering::Relaxed)
     }
 
-    fn has_counted_errors(&self) -> bool {
+    fn has_counted(&self) -> bool {
         self.has_errors() && self.committed.load(Ordering::Relaxed)
     }
 
-    fn retract_errors(&self) {
+    fn retract(&self) {
         if self.committed.swap(false, Ordering::Relaxed) {
             let counted = self.counted.swap(0, Ordering::Relaxed);
             let mut left = self.shared.common.errors_left.lock();
@@ -225,7 +231,7 @@ impl Chunk for TextChunk {
         }
     }
 
-    fn waive_errors(&self) {
+    fn waive(&self) {
         self.committed.store(true, Ordering::Relaxed);
     }
 }

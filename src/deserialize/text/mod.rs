@@ -5,7 +5,7 @@
 //! are then copied into memory of their size ([`crate::compact::arena`]). The [`chunk`] hands out views of that memory.
 //!
 //! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which they are used. As chunks
-//! are loaded in any order, loading only counts the errors of a chunk; [`Chunk::commit_errors`] adds them up.
+//! are loaded in any order, loading only counts the errors of a chunk; [`ChunkErrors::commit`](crate::deserialize::ChunkErrors::commit) adds them up.
 
 mod advice;
 mod check;
@@ -32,8 +32,8 @@ use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SequenceFacts,
-    SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
+    SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::error::Location;
 use crate::file::DataFile;
@@ -238,20 +238,8 @@ impl ChunkTable for TextDeserializer {
         self.shared.index.lengths(chunk)
     }
 
-    fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
-        self.shared.index.chunk(chunk)
-    }
-
-    fn index_progress(&self) -> IndexProgress {
-        self.shared.index.index_progress()
-    }
-
-    fn is_incremental(&self) -> bool {
-        self.shared.index.is_incremental()
-    }
-
-    fn cancel(&self) {
-        self.shared.index.cancel();
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        self.shared.index.incremental()
     }
 }
 
@@ -299,8 +287,11 @@ impl ChunkSource for TextDeserializer {
         sampler.file(&file, 0..self.shared.index.end_of(chunks))
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.shared.index.fingerprint()
+    fn fingerprint(&self, chunks: Option<usize>) -> u64 {
+        match chunks {
+            Some(chunks) => self.shared.index.fingerprint_of(chunks),
+            None => self.shared.index.fingerprint(),
+        }
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
@@ -327,6 +318,10 @@ impl Diagnostics for TextDeserializer {
         place
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {
         *self.shared.common.errors_left.lock() = self.shared.rules.max_errors;
     }
@@ -339,6 +334,8 @@ impl Diagnostics for TextDeserializer {
         self.shared.warnings.summarize(&self.shared.rules);
     }
 }
+
+impl JoinedByKey for TextDeserializer {}
 
 impl Deserializer for TextDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
@@ -356,14 +353,10 @@ impl Deserializer for TextDeserializer {
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.index.find(key)
     }
-
-    fn fingerprint_of(&self, chunks: usize) -> u64 {
-        self.shared.index.fingerprint_of(chunks)
-    }
 }
 
 impl TextFile {
-    /// Loads a chunk. Fails here, and not only in [`Chunk::commit_errors`], if no number of errors that are left can be enough.
+    /// Loads a chunk. Fails here, and not only in [`ChunkErrors::commit`](crate::deserialize::ChunkErrors::commit), if no number of errors that are left can be enough.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {

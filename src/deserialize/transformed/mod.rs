@@ -15,8 +15,9 @@ use super::fetch::{Failure, FetchedData, Parts};
 use super::fetched::Fetched;
 use super::loading::{Load, Starter};
 use super::{
-    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths,
-    Listing, ListingDeserializer, SequenceFacts, SourceFacts, SourceMemory,
+    Ahead, AnyDeserializer, Chunk, ChunkErrors, ChunkInfo, ChunkSource, ChunkTable, Deserializer,
+    IncrementalTable, Joinable, Lengths, Listing, ListingDeserializer, SequenceFacts, SourceFacts,
+    SourceMemory,
 };
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
@@ -197,20 +198,8 @@ impl<D: ChunkTable + ?Sized> ChunkTable for Transformed<D> {
         self.inner.lengths(chunk)
     }
 
-    fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
-        self.inner.chunk(chunk)
-    }
-
-    fn index_progress(&self) -> IndexProgress {
-        self.inner.index_progress()
-    }
-
-    fn is_incremental(&self) -> bool {
-        self.inner.is_incremental()
-    }
-
-    fn cancel(&self) {
-        self.inner.cancel();
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        self.inner.incremental()
     }
 }
 
@@ -242,8 +231,8 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
         self.inner.sample_content(chunks, sampler)
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.inner.fingerprint()
+    fn fingerprint(&self, chunks: Option<usize>) -> u64 {
+        self.inner.fingerprint(chunks)
     }
 
     fn memory(&self) -> SourceMemory {
@@ -267,6 +256,10 @@ impl<D: ChunkSource + ?Sized> Diagnostics for Transformed<D> {
 
     fn location(&self, sequence: SequenceId, stream: usize) -> Location {
         self.inner.diagnostics().location(sequence, stream)
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        self.inner.diagnostics().key_text(key, corpus)
     }
 
     fn forget_errors(&self) {
@@ -299,21 +292,15 @@ impl<D: Deserializer + ?Sized> Deserializer for Transformed<D> {
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.inner.find(key)
     }
+}
 
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        self.inner.key_text(key, corpus)
-    }
-
+impl<D: Deserializer + ?Sized> Joinable for Transformed<D> {
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
         self.inner.list(chunk, sequences)
     }
 
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         self.inner.matching(of)
-    }
-
-    fn fingerprint_of(&self, chunks: usize) -> u64 {
-        self.inner.fingerprint_of(chunks)
     }
 }
 
@@ -336,28 +323,28 @@ impl Chunk for TransformedChunk {
         Loaded::Invalid
     }
 
+    fn sequences<'a>(&'a self, _index: u32, loaded: &mut [Loaded<'a>]) {
+        loaded.fill(Loaded::Invalid);
+    }
+
+    fn failure(&self, stream: usize, index: u32) -> Option<Error> {
+        self.inner.failure(stream, index)
+    }
+
+    fn is_expanded(&self, stream: usize) -> bool {
+        self.inner.is_expanded(stream)
+    }
+
+    fn prefetch(&self, index: u32, ahead: Ahead) {
+        self.inner.prefetch(index, ahead);
+    }
+
     fn warn(&self) {
         self.inner.warn();
     }
 
-    fn commit_errors(&self) -> Result<()> {
-        self.inner.commit_errors()
-    }
-
-    fn has_uncounted_errors(&self) -> bool {
-        self.inner.has_uncounted_errors()
-    }
-
-    fn has_counted_errors(&self) -> bool {
-        self.inner.has_counted_errors()
-    }
-
-    fn retract_errors(&self) {
-        self.inner.retract_errors();
-    }
-
-    fn waive_errors(&self) {
-        self.inner.waive_errors();
+    fn errors(&self) -> &dyn ChunkErrors {
+        self.inner.errors()
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
@@ -501,6 +488,7 @@ impl FetchedData for Sequence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deserialize::LeafChunk;
     use crate::deserialize::diagnostics::NoDiagnostics;
 
     /// A source that has something to say.
@@ -521,7 +509,7 @@ mod tests {
 
         fn reported_keys(&self, _: &[SequenceId], _: bool, _: &mut Vec<SequenceKey>) {}
 
-        fn fingerprint(&self) -> u64 {
+        fn fingerprint(&self, _: Option<usize>) -> u64 {
             0
         }
 
@@ -552,6 +540,10 @@ mod tests {
             NoDiagnostics.location(sequence, stream)
         }
 
+        fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+            NoDiagnostics.key_text(key, corpus)
+        }
+
         fn forget_errors(&self) {}
 
         fn remarks(&self) -> Vec<Finding> {
@@ -559,6 +551,40 @@ mod tests {
         }
 
         fn end_sweep(&self) {}
+    }
+
+    /// A chunk whose sequences are refused when they are read.
+    struct Refused;
+
+    impl LeafChunk for Refused {
+        fn sequence(&self, _: usize, _: u32) -> Loaded<'_> {
+            Loaded::Invalid
+        }
+
+        fn failure(&self, stream: usize, index: u32) -> Option<Error> {
+            Some(Error::data(format!("sequence {index} of stream {stream} is refused")))
+        }
+    }
+
+    #[test]
+    fn transforms_keep_the_failures_of_sequences() {
+        let keys = Keys::new(&Arc::new(Corpus::Numeric), |_, _| {});
+        let shared = Shared {
+            streams: 1,
+            transformed: Vec::new(),
+            is_fetched: false,
+            keys,
+            draws_by_key: false,
+            idle: Mutex::default(),
+        };
+        let chunk: Arc<dyn Chunk> =
+            Arc::new(TransformedChunk { inner: Arc::new(Refused), number: 0, shared: Arc::new(shared) });
+        let mut fetched = Fetched::default();
+        fetched.take(&chunk, 3).expect("a fetched sequence");
+        assert!(matches!(fetched.sequence(0, 0), Loaded::Invalid));
+        let failures =
+            [Chunk::failure(&fetched, 0, 0), chunk.failure(0, 3)].map(|error| error.expect("a failure"));
+        assert!(failures.iter().all(|error| error.message() == "sequence 3 of stream 0 is refused"));
     }
 
     #[test]

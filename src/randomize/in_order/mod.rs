@@ -16,7 +16,7 @@ use super::{
     EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
     total_samples,
 };
-use crate::deserialize::{ChunkInfo, ChunkTable, Lengths};
+use crate::deserialize::{ChunkInfo, ChunkTable, ChunkTableExt, Lengths};
 use crate::error::ExceptionClass;
 use crate::limits::LARGEST_MINIBATCH;
 use crate::memory::room;
@@ -94,7 +94,7 @@ impl InOrder {
             selections: 0,
             stamp: 0,
         };
-        if !timeline.table.is_incremental() {
+        if timeline.table.incremental().is_none() {
             timeline.learn();
         }
         timeline

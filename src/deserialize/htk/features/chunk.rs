@@ -8,7 +8,7 @@ use super::file::HtkFile;
 use super::header;
 use super::table::CHUNK_FRAMES;
 use crate::deserialize::buffer::{ChunkBuffer, Part};
-use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::deserialize::{Ahead, LeafChunk, Loaded};
 use crate::limits::MOST_BELIEVED;
 use crate::memory::room;
 use crate::prefetch;
@@ -246,7 +246,7 @@ fn mixed(shared: &Shared, position: usize, file: &HtkFile, first: &header::Facts
     shared.of_utterance(position, error.in_file(path))
 }
 
-impl Chunk for FeatureChunk {
+impl LeafChunk for FeatureChunk {
     #[inline]
     fn sequence(&self, _: usize, index: u32) -> Loaded<'_> {
         let index = index as usize;

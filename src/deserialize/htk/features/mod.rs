@@ -21,8 +21,8 @@ use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::HtkFeatureOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
-    SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -264,6 +264,10 @@ impl ChunkTable for HtkFeatureDeserializer {
         let table = &self.shared.table;
         Lengths::Each(&table.utterances.frames[table.range(chunk)])
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl HtkFeatureDeserializer {
@@ -300,7 +304,7 @@ impl ChunkSource for HtkFeatureDeserializer {
         })
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         self.shared.table.fingerprint()
     }
 
@@ -329,6 +333,10 @@ impl Diagnostics for HtkFeatureDeserializer {
         Location { file: Some(file.to_owned()), line: Some(line.into()), ..Location::default() }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {}
 
     fn remarks(&self) -> Vec<Finding> {
@@ -337,6 +345,8 @@ impl Diagnostics for HtkFeatureDeserializer {
 
     fn end_sweep(&self) {}
 }
+
+impl JoinedByKey for HtkFeatureDeserializer {}
 
 impl Deserializer for HtkFeatureDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
@@ -350,6 +360,9 @@ impl Deserializer for HtkFeatureDeserializer {
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let table = &self.shared.table;
         keys.extend(sequences.iter().map(|&id| table.key(table.position(id))));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {

@@ -18,8 +18,8 @@ use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::LatticeOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SequenceFacts, SourceFacts,
-    SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{DataFile, FileState};
@@ -153,6 +153,10 @@ impl ChunkTable for LatticeDeserializer {
         let Range { start, end } = self.shared.chunks[chunk as usize].lattices;
         Lengths::Each(&self.shared.samples[start as usize..end as usize])
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl LatticeDeserializer {
@@ -202,7 +206,7 @@ impl ChunkSource for LatticeDeserializer {
         })
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         let lattices = self.keys.iter().zip(&self.shared.samples);
         let hash = lattices.fold(SEED, |hash, (&key, &samples)| mix(hash, key, samples.into()));
         mix(hash, self.keys.len() as u64, self.infos.len() as u64)
@@ -243,6 +247,10 @@ impl Diagnostics for LatticeDeserializer {
         }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {}
 
     fn remarks(&self) -> Vec<Finding> {
@@ -251,6 +259,8 @@ impl Diagnostics for LatticeDeserializer {
 
     fn end_sweep(&self) {}
 }
+
+impl JoinedByKey for LatticeDeserializer {}
 
 impl Deserializer for LatticeDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
@@ -262,6 +272,10 @@ impl Deserializer for LatticeDeserializer {
             let first = self.shared.chunks[id.chunk as usize].lattices.start;
             self.keys[(first + id.index) as usize]
         }));
+    }
+
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Of several lattices with the key, the first one.
@@ -281,7 +295,7 @@ struct LatticeChunk {
     data: ChunkBuffer,
 }
 
-impl Chunk for LatticeChunk {
+impl LeafChunk for LatticeChunk {
     fn sequence(&self, _stream: usize, index: u32) -> Loaded<'_> {
         let span = &self.shared.chunks[self.id as usize];
         let lattice = (span.lattices.start + index) as usize;

@@ -4,7 +4,7 @@ use super::index::{Entry, LONGEST};
 use super::{LabelFile, MlfShared, binary, parse};
 use crate::cancel::Current;
 use crate::compact::implied::Offsets;
-use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::deserialize::{Ahead, LeafChunk, Loaded};
 use crate::file::DataFile;
 use crate::memory::{Held, room};
 use crate::prefetch;
@@ -41,7 +41,7 @@ struct Labels {
     frames: u32,
 }
 
-impl Chunk for LabelChunk {
+impl LeafChunk for LabelChunk {
     fn sequence(&self, _stream: usize, index: u32) -> Loaded<'_> {
         let Labels { first, frames } = self.utterances[index as usize];
         if frames == 0 {

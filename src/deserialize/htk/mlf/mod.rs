@@ -33,8 +33,8 @@ use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::MlfOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SequenceFacts,
-    SourceFacts, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
@@ -172,6 +172,10 @@ impl ChunkTable for MlfDeserializer {
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.shared.table.lengths(chunk)
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl MlfDeserializer {
@@ -210,7 +214,7 @@ impl ChunkSource for MlfDeserializer {
         })
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         self.shared.table.fingerprint()
     }
 
@@ -248,6 +252,10 @@ impl Diagnostics for MlfDeserializer {
         }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {}
 
     fn remarks(&self) -> Vec<Finding> {
@@ -260,6 +268,8 @@ impl Diagnostics for MlfDeserializer {
     }
 }
 
+impl JoinedByKey for MlfDeserializer {}
+
 impl Deserializer for MlfDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
         SequenceFacts { in_frame_mode: InFrameMode::Sliced, marks_keys: false, ..SequenceFacts::PLAIN }
@@ -267,6 +277,9 @@ impl Deserializer for MlfDeserializer {
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         keys.extend(sequences.iter().map(|&id| self.shared.table.key(id)));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {

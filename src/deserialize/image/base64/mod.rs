@@ -22,8 +22,8 @@ use crate::deserialize::image::ImageOptions;
 use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::text::index::{Index, IndexOptions};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SequenceFacts, SourceFacts,
-    SourceMemory, by_blocks,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
+    Lengths, Loaded, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
 use crate::error::Location;
 use crate::file::DataFile;
@@ -187,6 +187,10 @@ impl ChunkTable for Base64Images {
     fn lengths(&self, _chunk: ChunkId) -> Lengths<'_> {
         Lengths::Ones
     }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
 }
 
 impl Base64Images {
@@ -222,7 +226,7 @@ impl ChunkSource for Base64Images {
         sampler.file(&self.shared.file, 0..end)
     }
 
-    fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
         mix(self.shared.index.fingerprint(), self.shared.common.copies.into(), 0)
     }
 
@@ -260,6 +264,10 @@ impl Diagnostics for Base64Images {
         }
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
     fn forget_errors(&self) {}
 
     fn remarks(&self) -> Vec<Finding> {
@@ -273,6 +281,8 @@ impl Diagnostics for Base64Images {
         common.chain.summarize(file.path());
     }
 }
+
+impl JoinedByKey for Base64Images {}
 
 impl Deserializer for Base64Images {
     fn sequence_facts(&self) -> SequenceFacts {
@@ -303,7 +313,7 @@ struct Base64Chunk {
     buffer: ChunkBuffer,
 }
 
-impl Chunk for Base64Chunk {
+impl LeafChunk for Base64Chunk {
     fn sequence(&self, _stream: usize, _index: u32) -> Loaded<'_> {
         Loaded::Invalid
     }

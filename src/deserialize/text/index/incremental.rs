@@ -19,7 +19,7 @@ use super::{IndexOptions, warnings};
 use crate::cancel::{self, Waiting, Wake};
 use crate::corpus::Corpus;
 use crate::deserialize::handle::FileHandle;
-use crate::deserialize::{ChunkInfo, IndexProgress};
+use crate::deserialize::{ChunkInfo, IncrementalTable, IndexProgress};
 use crate::exit;
 use crate::file::{DataFile, FileState};
 use crate::log::Level;
@@ -153,8 +153,14 @@ impl IncrementalIndex {
         self.0.by_line
     }
 
-    /// A chunk; `None` past the last one. Waits until the chunk is indexed.
-    pub fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
+    /// Waits until all chunks are indexed.
+    pub fn wait_for_all(&self) -> Result<()> {
+        self.0.wait(&mut self.0.state.lock(), usize::MAX)
+    }
+}
+
+impl IncrementalTable for IncrementalIndex {
+    fn wait_for(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
         let mut state = self.0.state.lock();
         if chunk as usize >= state.chunks {
             self.0.wait(&mut state, chunk as usize + 1)?;
@@ -166,18 +172,13 @@ impl IncrementalIndex {
         Ok(Some(part.table.chunks[chunk]))
     }
 
-    /// Waits until all chunks are indexed.
-    pub fn wait_for_all(&self) -> Result<()> {
-        self.0.wait(&mut self.0.state.lock(), usize::MAX)
-    }
-
-    pub fn index_progress(&self) -> IndexProgress {
+    fn progress(&self) -> IndexProgress {
         let state = self.0.state.lock();
         IndexProgress { chunks: state.chunks, all: matches!(state.outcome, Some(Ok(()))) }
     }
 
-    /// Ends indexing: the step under way ends early, and threads that wait get an error.
-    pub fn cancel(&self) {
+    /// The step under way ends early.
+    fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Relaxed);
         let closed = || Err(Error::state("The reader was closed while its data were indexed."));
         self.0.state.lock().outcome.get_or_insert_with(closed);

@@ -4,6 +4,7 @@ use super::indexer::{Indexer, Scan};
 use super::reference::text;
 use super::tests::{file_of, options, records};
 use super::*;
+use crate::deserialize::IndexProgress;
 use crate::error::ErrorKind;
 use proptest::prelude::*;
 
@@ -12,11 +13,18 @@ fn incremental(file: &DataFile, options: &IndexOptions, corpus: &Arc<Corpus>, st
     pool.install(|| Index::open_in_steps(file, options, corpus, &pool, step))
 }
 
+/// The table of an index that was opened by [`incremental`].
+fn table(index: &Index) -> &dyn IncrementalTable {
+    index.incremental().expect("an incremental index")
+}
+
 /// What is known of a file when it is read chunk by chunk, and how that ends.
 fn read(index: &Index) -> (Vec<ChunkInfo>, Result<()>) {
+    // A file of one step is indexed at once.
+    let Some(table) = index.incremental() else { return (index.chunks().to_vec(), Ok(())) };
     let mut chunks = Vec::new();
     loop {
-        match index.chunk(chunks.len() as ChunkId) {
+        match table.wait_for(chunks.len() as ChunkId) {
             Ok(Some(info)) => chunks.push(info),
             Ok(None) => return (chunks, Ok(())),
             Err(error) => return (chunks, Err(error)),
@@ -41,7 +49,9 @@ fn check(text: &[u8], main_stream: Option<&str>, limit: u64, step: u64, new_corp
             assert_eq!(incremental.chunks(), whole.chunks());
             assert_eq!(records(&incremental), records(whole));
             assert_eq!(incremental.fingerprint(), whole.fingerprint());
-            assert_eq!(incremental.index_progress(), IndexProgress { chunks: chunks.len(), all: true });
+            if let Some(table) = incremental.incremental() {
+                assert_eq!(table.progress(), IndexProgress { chunks: chunks.len(), all: true });
+            }
             for count in 0..=chunks.len() {
                 assert_eq!(incremental.fingerprint_of(count), whole.fingerprint_of(count));
             }
@@ -134,8 +144,8 @@ fn an_error_waits_for_its_chunk() {
     assert_eq!((chunks.len(), error.kind(), error.location().offset), (1, ErrorKind::Data, Some(15)));
     assert_eq!(error.location().file.as_deref(), Some("f"));
     assert_eq!(index.chunks().len(), 1);
-    assert!(index.chunk(1).is_err() && index.chunk(0).is_ok());
-    assert!(!index.index_progress().all);
+    assert!(table(&index).wait_for(1).is_err() && table(&index).wait_for(0).is_ok());
+    assert!(!table(&index).progress().all);
 }
 
 #[test]
@@ -144,14 +154,14 @@ fn scans_no_further_than_is_needed() {
     let text = line.repeat(1000);
     let options = IndexOptions { chunk_size: 50, ..options(None) };
     let index = incremental(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
-    assert!(index.index_progress().chunks >= 1 && index.index_progress().chunks < 3, "{index:?}");
-    assert!(index.chunk(20).expect("a chunk").is_some());
+    assert!(table(&index).progress().chunks >= 1 && table(&index).progress().chunks < 3, "{index:?}");
+    assert!(table(&index).wait_for(20).expect("a chunk").is_some());
     // It stops two steps after the end of that chunk.
     let when_idle = || {
-        let mut last = index.index_progress();
+        let mut last = table(&index).progress();
         loop {
             std::thread::sleep(std::time::Duration::from_millis(50));
-            match index.index_progress() {
+            match table(&index).progress() {
                 now if now == last => return now,
                 now => last = now,
             }
@@ -188,7 +198,7 @@ fn a_cancelled_wait_for_all_chunks_decides_nothing_about_later_ones() {
         Ok(chunks)
     });
     assert!(
-        cancelled.is_err_and(|error| error.kind() == ErrorKind::Cancelled) || !index.index_progress().all
+        cancelled.is_err_and(|error| error.kind() == ErrorKind::Cancelled) || !table(&index).progress().all
     );
     assert_eq!(index.chunks(), whole.chunks());
     assert_eq!(index.fingerprint(), whole.fingerprint());
@@ -201,8 +211,8 @@ fn a_waiting_thread_gets_an_error_when_indexing_is_cancelled() {
     let options = IndexOptions { chunk_size: 50, ..options(None) };
     let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 1 << 20).expect("an index");
     let waited = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| index.chunk(1000));
-        index.cancel();
+        let waiting = scope.spawn(|| table(&index).wait_for(1000));
+        table(&index).cancel();
         waiting.join().expect("no panic")
     });
     assert_eq!(waited.expect_err("nothing came").kind(), ErrorKind::State);

@@ -45,7 +45,7 @@ pub(super) use start::is_space;
 use crate::corpus::Corpus;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::text::TextOptions;
-use crate::deserialize::{ChunkInfo, IndexProgress, Lengths};
+use crate::deserialize::{ChunkInfo, IncrementalTable, Lengths};
 use crate::file::DataFile;
 use crate::log::Logger;
 use crate::pool::Pool;
@@ -277,7 +277,7 @@ impl Index {
                 }
                 let known = || self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect();
                 // Outside the cell: the caller may ask while a thread that reads ahead waits here. An error is reported by
-                // `chunk`, to the caller that asks for the first chunk after it.
+                // `wait_for`, to the caller that asks for the first chunk after it.
                 match incremental.wait_for_all() {
                     Err(error) if error.is_of_one_call() => self.cut_off.get_or_init(known),
                     _ => self.chunks.get_or_init(known),
@@ -286,32 +286,9 @@ impl Index {
         }
     }
 
-    /// A chunk; `None` past the last one. Waits until the chunk is indexed, so it must not run on a thread of the pool.
-    pub fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
-        match &self.incremental {
-            None => Ok(self.parts.find(chunk).map(|(part, chunk)| part.table.chunks[chunk])),
-            Some(incremental) => incremental.chunk(chunk),
-        }
-    }
-
-    /// What is indexed, without waiting.
-    pub fn index_progress(&self) -> IndexProgress {
-        match &self.incremental {
-            None => IndexProgress { chunks: self.chunks().len(), all: true },
-            Some(incremental) => incremental.index_progress(),
-        }
-    }
-
-    /// Whether the index is extended while the file is read.
-    pub fn is_incremental(&self) -> bool {
-        self.incremental.is_some()
-    }
-
-    /// Ends the indexing of the rest: threads that wait for it get an error.
-    pub fn cancel(&self) {
-        if let Some(incremental) = &self.incremental {
-            incremental.cancel();
-        }
+    /// The index as one that is extended while the file is read, if it is.
+    pub fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        self.incremental.as_ref().map(|index| index as &dyn IncrementalTable)
     }
 
     /// The table that a chunk is in, its number there, and its span.
@@ -411,6 +388,8 @@ pub fn warn_of_repeats(files: &[(&FileHandle, &Index)], corpus: &Corpus, log: &L
 
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Index").field("known", &self.index_progress()).finish_non_exhaustive()
+        f.debug_struct("Index")
+            .field("progress", &self.incremental().map(IncrementalTable::progress))
+            .finish_non_exhaustive()
     }
 }

@@ -178,7 +178,7 @@ fn sequences_come_from_their_segments() {
         let mut i = 0;
         for (id, info) in deserializer.chunks().iter().enumerate() {
             let chunk = deserializer.load(id as u32).expect("loads");
-            chunk.commit_errors().expect("no errors");
+            chunk.errors().commit().expect("no errors");
             for index in 0..info.sequences {
                 let values: Vec<f32> = (0..lengths(i)).flat_map(|k| [i as f32, k as f32 + 0.5]).collect();
                 assert_eq!(dense(&*chunk, index), values);
@@ -197,8 +197,8 @@ fn errors_are_counted_when_a_chunk_is_used() {
     let deserializer = open(&options(&file, 2));
     let loaded = [0, 0, 0].map(|chunk| deserializer.load(chunk).expect("loads"));
     assert_eq!(dense(&*loaded[2], 0), [1.0, 2.0]);
-    assert!(loaded[2].commit_errors().is_ok() && loaded[0].commit_errors().is_ok());
-    let error = failure(loaded[1].commit_errors());
+    assert!(loaded[2].errors().commit().is_ok() && loaded[0].errors().commit().is_ok());
+    let error = failure(loaded[1].errors().commit());
     assert!(
         error
             .message()
@@ -223,7 +223,7 @@ fn an_intolerable_error_fails_the_load_with_its_place() {
         assert_eq!(error.location().line, Some(70_001 + u64::from(max_errors)));
         assert_eq!(error.location().stream.as_deref(), Some(if max_errors == 0 { "s" } else { "x" }));
     }
-    assert!(open(&options(&file, 2)).load(0).is_ok_and(|chunk| chunk.commit_errors().is_ok()));
+    assert!(open(&options(&file, 2)).load(0).is_ok_and(|chunk| chunk.errors().commit().is_ok()));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_stream_without_data_is_fatal_unless_errors_ran_out() {
     let both = file(b"|x 1 2|s 7:a\n");
     for (max_errors, text) in [(0, "Reached"), (1, "Reached"), (4, "Reached"), (5, "Malformed")] {
         let loaded = open(&options(&both, max_errors)).load(0);
-        let error = failure(loaded.and_then(|chunk| chunk.commit_errors()));
+        let error = failure(loaded.and_then(|chunk| chunk.errors().commit()));
         assert!(error.message().starts_with(text), "{max_errors}: {error}");
     }
 }
@@ -261,7 +261,7 @@ fn what_to_do_depends_on_the_rest_of_the_file() {
     ] {
         let file = file(text.as_bytes());
         let loaded = open(&options(&file, 0)).load(0);
-        let error = failure(loaded.and_then(|chunk| chunk.commit_errors()));
+        let error = failure(loaded.and_then(|chunk| chunk.errors().commit()));
         assert!(error.detail().contains(expected), "{text:?}: {error}");
     }
 }
@@ -284,7 +284,7 @@ fn kept_chunks_are_loaded_and_counted_once() {
     let first = deserializer.load(0).expect("loads");
     let second = deserializer.load(0).expect("loads");
     assert!(Arc::ptr_eq(&first, &second));
-    assert!(first.commit_errors().is_ok() && second.commit_errors().is_ok());
+    assert!(first.errors().commit().is_ok() && second.errors().commit().is_ok());
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn sequences_without_data_may_be_skipped() {
     assert_eq!(dense(&*chunk, 2), [5.0, 6.0]);
     // They are counted, but are no errors.
     for skipped in [1, 2, 3] {
-        assert!(deserializer.load(0).expect("loads").commit_errors().is_ok());
+        assert!(deserializer.load(0).expect("loads").errors().commit().is_ok());
         assert_eq!(deserializer.shared.common.skipped.load(Ordering::Relaxed), skipped);
     }
 }

@@ -1,6 +1,6 @@
 //! Random frames, labels and binary data through all packers, compared with what each column is by definition.
 
-use crate::deserialize::{Chunk, Loaded};
+use crate::deserialize::{Chunk, LeafChunk, Loaded};
 use crate::pack::test_feed::{Data, TestFeed, info};
 use crate::pack::{Minibatch, PackConfig, Packer, SequencePacker, StreamMinibatch, TruncatedPacker};
 use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, SparseView, ValueForm, ViewKind};
@@ -64,7 +64,7 @@ impl Stored {
 
 struct StoredChunk(Vec<Vec<Stored>>);
 
-impl Chunk for StoredChunk {
+impl LeafChunk for StoredChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         Loaded::Data(self.0[index as usize][stream].view())
     }
@@ -394,7 +394,7 @@ proptest! {
         let (streams, kinds) = random_streams(random, false);
         let whole = random_sequences(random, &streams, &kinds, &[length], true);
         struct Samples(Vec<Stored>, Vec<usize>);
-        impl Chunk for Samples {
+        impl LeafChunk for Samples {
             fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
                 let sample = self.0[stream].view().sample(index, self.1[stream]);
                 sample.map_or(Loaded::Invalid, Loaded::Data)

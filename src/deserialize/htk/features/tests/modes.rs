@@ -1,9 +1,9 @@
 //! Context windows, dimensions, repeated frames, keys and logs.
 
 use super::*;
-use crate::deserialize::InFrameMode;
 use crate::deserialize::htk::features::script::{Rules, Script};
 use crate::deserialize::htk::features::table::Table;
+use crate::deserialize::{InFrameMode, Joinable};
 use crate::error::ExceptionClass;
 use crate::log::Level;
 
@@ -182,7 +182,7 @@ fn several_script_files_are_read_as_one() {
 
 #[test]
 fn fingerprints_tell_keys_and_lengths_apart() {
-    let fingerprint = |script: &str| open(&options(script)).expect("it opens").fingerprint();
+    let fingerprint = |script: &str| open(&options(script)).expect("it opens").fingerprint(None);
     assert_eq!(fingerprint("feat.scp"), fingerprint("f_arch_c.scp"));
     assert_ne!(fingerprint("feat.scp"), fingerprint("feat_long.scp"));
     assert_ne!(fingerprint("feat.scp"), fingerprint("s_dup.scp"));
