@@ -238,6 +238,7 @@ impl ChunkSource for Base64Images {
         }
     }
 
+    /// `None`, because its chunks have a fixed size, which no option changes.
     fn file_bytes(&self) -> Option<u64> {
         None
     }
@@ -293,11 +294,11 @@ impl Deserializer for Base64Images {
         self.lines(sequences, |lines| self.shared.index.keys(lines, keys));
     }
 
-    /// The first view.
     fn prepare_to_find(&self) -> Result<()> {
         self.shared.index.prepare_to_find()
     }
 
+    /// The first view.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let SequenceId { chunk, index } = self.shared.index.find(key)?;
         Some(SequenceId { chunk, index: index * self.shared.common.copies })
