@@ -110,26 +110,26 @@ pub trait ChunkTable: Send + Sync {
     /// Declared lengths of the sequences of a chunk that is known.
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_>;
 
-    /// The table as one that is made while its data are read; `None` if it was complete from the start. A caller that goes
-    /// through the chunks from front to back by [`ChunkTableExt::chunk`] need not wait for the last one; all others may ignore
-    /// that.
+    /// The table as an incremental one; `None` if it was complete from the start. Only callers
+    /// that must not wait for the last chunk have to ask.
     fn incremental(&self) -> Option<&dyn IncrementalTable>;
 }
 
-/// A table of chunks that is made while its data are read.
+/// A table of chunks that is built while its data are read.
 pub trait IncrementalTable {
-    /// Size of a chunk; `None` past the last one. Waits until the chunk is known, and fails if the data there are wrong; so
-    /// this must not be called on a thread of the pool, which makes the table.
+    /// Size of a chunk; `None` past the last one. Waits until the chunk is known, and fails if the
+    /// data there are wrong. Must not be called on a thread of the pool, which builds the table.
     fn wait_for(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>>;
 
     /// How much is known without waiting.
     fn progress(&self) -> IndexProgress;
 
-    /// Stops making the table: a thread that waits for it gets an error.
+    /// Stops building the table: a thread that waits for it gets an error.
     fn cancel(&self);
 }
 
-/// Queries that tables of both kinds answer. Implemented for every table, so that none can answer them in another way.
+/// Queries on tables of both kinds. The blanket implementation is the only one, so a wrapper
+/// cannot answer differently from the table that it wraps.
 pub trait ChunkTableExt: ChunkTable {
     /// Size of a chunk; `None` past the last one. May wait and fail, see [`IncrementalTable::wait_for`].
     fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
@@ -203,8 +203,8 @@ pub trait ChunkSource: Send + Sync {
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>);
 
     /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunks, and lengths and keys
-    /// as far as they are known before loading; not the values. With `chunks`, covers only that many first chunks, which must
-    /// be known; sources that are never incremental, nor take the place of incremental ones, cover all chunks even then.
+    /// as far as they are known before loading; not the values. With `chunks`, covers only that
+    /// many first chunks, which must be known. Formats that are never incremental ignore `chunks`.
     fn fingerprint(&self, chunks: Option<usize>) -> u64;
 
     /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all:
@@ -280,8 +280,8 @@ pub trait Joinable {
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>>;
 }
 
-/// Marks deserializers whose sequences are joined by their keys and by nothing else. Wrappers implement [`Joinable`], and ask
-/// the wrapped deserializer.
+/// Marks deserializers that implement [`Joinable`] by keys alone. Wrappers implement it themselves,
+/// and ask the deserializer that they wrap.
 pub trait JoinedByKey {}
 
 impl<T: Deserializer + JoinedByKey> Joinable for T {
@@ -374,8 +374,8 @@ impl std::ops::Add for SourceMemory {
     }
 }
 
-/// The data of a chunk's sequences. Chunks that wrap others implement all of it, so that none forgets to ask the wrapped
-/// chunk; the others are [leaves](LeafChunk).
+/// The data of a chunk's sequences. No method has a default, so that a wrapper cannot forget to ask
+/// the chunk that it wraps. Chunks that wrap no other one implement [`LeafChunk`].
 pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
@@ -401,7 +401,7 @@ pub trait Chunk: Send + Sync {
     /// before [`ChunkErrors::commit`].
     fn warn(&self);
 
-    /// The count of errors that were met while this chunk was loaded; [`NoErrors`] if its format tolerates none.
+    /// The errors met while this chunk was loaded; [`NoErrors`] if its format tolerates none.
     fn errors(&self) -> &dyn ChunkErrors;
 
     /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this
@@ -412,7 +412,8 @@ pub trait Chunk: Send + Sync {
     fn listing(&self) -> Option<Listing<'_>>;
 }
 
-/// A chunk that wraps no other one: a [`Chunk`] that has nothing to say where its format does not say otherwise.
+/// A chunk that wraps no other one. Defaults are for formats without the feature in question.
+/// Wrappers must not implement this: they implement [`Chunk`].
 pub trait LeafChunk: Send + Sync {
     /// See [`Chunk::sequence`].
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
@@ -464,7 +465,7 @@ impl<T: LeafChunk> Chunk for T {
         LeafChunk::failure(self, stream, index)
     }
 
-    /// Only a chunk of several deserializers has a stream to expand, and another one to expand it to.
+    /// Bundles expand: a chunk of one deserializer has no other stream to take the length from.
     fn is_expanded(&self, _stream: usize) -> bool {
         false
     }
@@ -474,7 +475,7 @@ impl<T: LeafChunk> Chunk for T {
         LeafChunk::prefetch(self, index, ahead);
     }
 
-    /// Formats warn while they load.
+    /// Formats log their warnings while they load a chunk.
     fn warn(&self) {}
 
     fn errors(&self) -> &dyn ChunkErrors {
@@ -490,11 +491,12 @@ impl<T: LeafChunk> Chunk for T {
     }
 }
 
-/// The count of errors in the data of a chunk, against what its deserializer tolerates (`maxErrors`).
+/// Counts the errors in a chunk against what its deserializer tolerates (`maxErrors`). No method has
+/// a default.
 pub trait ChunkErrors {
-    /// Counts the errors, and fails once they are more than tolerated. Chunks are loaded ahead and in any order; the reader
-    /// calls this once for each load, in the order of the timeline, when the chunk enters the window. So the count does not
-    /// depend on threads.
+    /// Counts the errors, and fails once there are more than tolerated. Chunks are loaded ahead and
+    /// in any order. The reader calls this once for each load, in the order of the timeline, when
+    /// the chunk enters the window, so the count does not depend on threads.
     fn commit(&self) -> Result<()>;
 
     /// Whether [`ChunkErrors::commit`] would count errors.
@@ -513,7 +515,7 @@ pub trait ChunkErrors {
     fn waive(&self);
 }
 
-/// The count of a chunk that has no errors.
+/// Errors of a chunk that has none.
 pub struct NoErrors;
 
 impl ChunkErrors for NoErrors {

@@ -106,7 +106,7 @@ impl Chunk for BundleChunk {
         self.map.expanded[stream]
     }
 
-    /// Nothing: a hint would have to find the sequence's partners first, as the look-up itself does.
+    /// Nothing: a hint would have to find the sequence's partners first, as the look-up does.
     fn prefetch(&self, _index: u32, _ahead: Ahead) {}
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
@@ -129,7 +129,7 @@ impl Chunk for BundleChunk {
         self
     }
 
-    /// The table lists the sequences.
+    /// `None`: the members' sequences are known before they are loaded.
     fn listing(&self) -> Option<Listing<'_>> {
         None
     }

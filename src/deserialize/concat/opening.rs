@@ -93,8 +93,8 @@ impl<F: Format> Opening<F> {
         self.0.use_file(&mut self.0.state.lock(), number);
     }
 
-    /// Waits until all chunks are known. An error is reported again by [`IncrementalTable::wait_for`], to the caller that asks
-    /// for the first chunk after it.
+    /// Waits until all chunks are known. An error is reported again by
+    /// [`IncrementalTable::wait_for`], to the caller that asks for the first chunk after it.
     pub fn wait_for_all(&self) -> Result<()> {
         let mut chunk = self.progress().chunks as ChunkId;
         while IncrementalTable::wait_for(self, chunk)?.is_some() {

@@ -372,8 +372,8 @@ impl Chunk for FrameChunk {
         self.inner.is_expanded(stream)
     }
 
-    /// Nothing: a hint has to find the frame's utterance in the index, and hints for the index itself cost as much as they
-    /// gain.
+    /// Nothing: a hint would have to find the frame's utterance in the index first, and hints for
+    /// the index itself cost as much as they gain.
     fn prefetch(&self, _index: u32, _ahead: Ahead) {}
 
     fn warn(&self) {
@@ -404,7 +404,7 @@ impl Chunk for FrameChunk {
         }
     }
 
-    /// The table lists frames; a list of utterances would not fit it.
+    /// `None`: the inner chunk would list utterances, and the table has frames.
     fn listing(&self) -> Option<Listing<'_>> {
         None
     }
