@@ -398,7 +398,7 @@ mod tests {
         }
         let expected = "a = false\nb = -1\nc = 18446744073709551615\nd = 0.25\ne = \"e f\"\ng = (\"e\")\n\
                         p = \"file:/x%20%22y%22%20%FF\"\nq = (\"*.ctf\":\"*.ctf\")\nr = (\"file:%2A\")\n\
-                        s = [\n  dim = 3\n]\nt = ([\n  dim = 3\n])\n";
+                        s = [ dim = 3 ]\nt = ([ dim = 3 ])\n";
         assert_eq!(text_of(&options), expected);
         let mut copy = MaybeUninit::uninit();
         assert_eq!(cntk_reader_options_copy(Some(&options), Some(&mut copy), None), ok);

@@ -91,6 +91,21 @@ impl Values {
         Value::Section(self.clone()).written("")
     }
 
+    /// Whether the section reads best in one line.
+    fn is_short(&self) -> bool {
+        let is_simple = |value: &Value| matches!(value, Value::Word(_) | Value::Text(_) | Value::Path(_));
+        self.0.len() <= 5 && self.iter().all(|(_, value)| is_simple(value))
+    }
+
+    fn in_one_line(&self) -> Result<String> {
+        let mut parts = Vec::new();
+        for (key, value) in self.iter() {
+            check_key(key)?;
+            parts.push(format!("{key} = {}", value.written("")?));
+        }
+        Ok(format!("[ {} ]", parts.join(" ; ")))
+    }
+
     fn write(&self, text: &mut String, indent: &str) -> Result<()> {
         for (key, value) in self.iter() {
             check_key(key)?;
@@ -114,7 +129,11 @@ impl Value {
     pub(super) fn written(&self, indent: &str) -> Result<String> {
         let list = |parts: Vec<String>, separator: &str| format!("({})", parts.join(separator));
         Ok(match self {
-            Value::Word(word) => word.clone(),
+            Value::Word(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => match &**word {
+                "true" | "false" => word.clone(),
+                word => quoted(word),
+            },
+            Value::Word(number) => number.clone(),
             Value::Text(text) if is_plain(text) => quoted(text),
             Value::Text(text) => return Err(unwritable("text", text)),
             Value::Path(path) => quoted_path(path),
@@ -135,6 +154,7 @@ impl Value {
                     if values.iter().any(|value| matches!(value, Value::Section(_))) { " : " } else { ":" },
                 )
             }
+            Value::Section(values) if values.is_short() => values.in_one_line()?,
             Value::Section(values) => {
                 let mut text = String::from("[\n");
                 values.write(&mut text, &format!("{indent}  "))?;
