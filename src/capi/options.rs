@@ -64,7 +64,7 @@ pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_optio
     guard_silently(|| drop(options));
 }
 
-/// What the setters have in common: checks the key, and changes the values.
+/// Checks the key, and changes the values: every setter does this.
 ///
 /// # Safety
 /// `key` is NULL, which is refused, or has the bytes that `key_length` states.
@@ -454,7 +454,7 @@ mod tests {
                 cntk_reader_options_write(Some(&options), 2, none, 0, Some(&mut length), None),
                 refused
             );
-            // What the value of an option can be is checked when it is set, in the words of the front end.
+            // Values are checked when they are set, in the words of the front end.
             let max_errors = c"maxErrors".as_ptr();
             for (front_end, word) in
                 [(FrontEnd::Configuration, "'maxErrors'"), (FrontEnd::Cpp, "'max_errors' or 'MaxErrors'")]

@@ -1,4 +1,4 @@
-//! What a configuration means to the engine and the formats.
+//! The options that a configuration sets, of the engine and of the formats.
 
 pub use crate::deserialize::binary::BinaryOptions;
 pub use crate::deserialize::custom::{ForeignOptions, UserOptions};

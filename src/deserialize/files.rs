@@ -86,7 +86,7 @@ impl Files {
         Ok(Files { name: text, ..files })
     }
 
-    /// What messages call them: the path of a single file.
+    /// Their name in messages: the path of a single file.
     pub fn name(&self) -> &str {
         &self.name
     }

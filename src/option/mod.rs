@@ -39,7 +39,7 @@ pub(crate) fn kinds_of(key: &str) -> impl Iterator<Item = Kind> {
     declared(key).map(|option| option.kind)
 }
 
-/// What a front end calls the options with this key: it may have several words, for those of a reader and of a deserializer.
+/// A front end's words for the options with this key: those of a reader and of a deserializer may differ.
 pub(crate) fn all_of_key(key: &str, front_end: FrontEnd) -> String {
     let mut words: Vec<_> = declared(key).filter_map(|option| front_end.name(option.id, None)).collect();
     words.dedup();

@@ -11,7 +11,7 @@ use Owner::{
     Binary, Color, Crop, Features, Images, Intensity, Kaldi, Labels, Mean, Reader, Scale, Stream, TextFile,
 };
 
-/// What has an option.
+/// The things that have options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Reader,
@@ -30,7 +30,7 @@ pub(crate) enum Owner {
     Intensity,
 }
 
-/// What values an option has.
+/// The values that an option may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Flag,
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What is expected, for messages.
+    /// The values in words, for messages.
     pub(crate) fn describe(self) -> String {
         match self {
             Flag => "true or false".to_owned(),
@@ -68,14 +68,14 @@ impl Kind {
     }
 }
 
-/// What holds where an option is not set.
+/// The value of an option that is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Initial {
     Required,
     Nothing,
     /// This value.
     Is(&'static str),
-    /// What the sentence says.
+    /// Depends on other things, which the sentence names.
     Depends(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! What messages name beside the options: formats, phrases, options with a value.
+//! Words for things beside the options that messages name: formats, phrases, options with a value.
 
 use Word::{Fixed, Key, Method, Phrase};
 

@@ -212,7 +212,7 @@ fn words_are_those_of_the_interfaces() {
     assert!(lacking.is_empty(), "{lacking:#?}");
 }
 
-/// What each option is said to be where it is not set: setting it to that changes nothing.
+/// Setting an option to its declared default changes nothing.
 #[test]
 fn defaults_are_true() {
     let settings =

@@ -326,7 +326,7 @@ fn any_name_can_be_read() {
         HtkFeatureDeserializer::new(name, "f", 1).values().expect_err(name);
         CbfDeserializer::new("f").rename(name, "x").values().expect_err(name);
     }
-    // What quotes protect can be written.
+    // Quotes protect these, so they can be written.
     let typed = CtfDeserializer::new("f").dense("x", 1).alias("a,b=c");
     let section = Section::parse("text", &typed.to_configuration().unwrap()).unwrap();
     assert_eq!(section.section("input").unwrap().child("x").unwrap().text("alias").unwrap(), "a,b=c");

@@ -19,7 +19,7 @@ struct OneStream {
     keys: PathKeys,
 }
 
-/// How the files of a deserializer are called.
+/// The keys for the files of a deserializer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct PathKeys {
     one: &'static str,
@@ -257,7 +257,7 @@ impl LatticeDeserializer {
 ///
 /// let features = KaldiDeserializer::script("features", "feats.scp", 40).context_window(5, 5);
 /// let labels = KaldiDeserializer::archive("labels", "ali.ark", 3000).sparse();
-/// # assert!(labels.to_configuration()?.contains("format = sparse"));
+/// # assert!(labels.to_configuration()?.contains("format = \"sparse\""));
 /// # Ok::<(), cntk_reader::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

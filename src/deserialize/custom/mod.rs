@@ -145,7 +145,7 @@ pub trait Factory {
     fn make(&self, request: &Request<'_>) -> Result<Arc<dyn UserDeserializer>>;
 }
 
-/// What a configuration says of a deserializer that a [`Factory`] makes. Only the two know its type.
+/// A configuration's description of a deserializer that a [`Factory`] makes. Only these two know its type.
 #[derive(Clone)]
 pub struct Description(Arc<dyn Any + Send + Sync>);
 
@@ -176,7 +176,7 @@ impl fmt::Debug for Description {
 
 /// What a [`Factory`] is to make.
 pub struct Request<'a> {
-    /// What the configuration says of it.
+    /// The configuration's description of it.
     pub description: &'a Description,
     /// Its type.
     pub name: &'a str,

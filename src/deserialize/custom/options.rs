@@ -11,7 +11,7 @@ use crate::{Error, Result};
 pub struct ForeignOptions {
     /// The section's `type`.
     pub name: String,
-    /// What whoever makes it knows of it.
+    /// Its description, for whoever makes it.
     pub description: Description,
     /// Its sequences are known beforehand (`composable`).
     pub composable: bool,
