@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// use cntk_reader::{Config, ReaderOptions};
 ///
 /// let options = ReaderOptions::new().randomization_window_in_chunks(8).randomization_seed(7).frame_mode(true);
-/// // What a configuration would say:
+/// // As a configuration would have them:
 /// assert!(options.to_configuration()?.contains("randomizationWindow = 8"));
 /// # Config::from_text(&options.to_configuration()?)?;
 /// # Ok::<(), cntk_reader::Error>(())

@@ -287,7 +287,7 @@ impl BareFile {
         }
     }
 
-    /// What reads the file. `is_looked_at`: the file as it is, by what stands for its companion.
+    /// The options that read the file. `is_looked_at`: the file as it is, by what stands for its companion.
     fn values(&self, is_looked_at: bool) -> Result<Values> {
         let beside = |generated: &String| match &self.companion {
             Some((path, _)) if !is_looked_at => path.clone(),

@@ -112,7 +112,7 @@ impl ListingDeserializer for LateDeserializer {
     }
 }
 
-/// What a user's deserializer lacks that lists its sequences only when they are loaded.
+/// The method that a user's deserializer lacks whose sequences are listed only when they are loaded, for messages.
 pub(crate) fn lacks_list_of(name: &str) -> String {
     format!(
         "Deserializers are joined by sequences that are known before any data are loaded, and '{name}' does not list \
