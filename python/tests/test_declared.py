@@ -115,7 +115,7 @@ class OfEveryKind(unittest.TestCase):
     def test_any_name_and_path(self):
         """Names, fields and paths with characters that a configuration has no way to write."""
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("a b=c;d", '"quoted"', "$x$ [1] (2) # 3", "default", "'", "ä\nb"):
+            for name in ("seed", "dim", "file", "a b=c;d", '"quoted"', "$x$ [1] (2) # 3", "default", "'", "ä\nb"):
                 path = Path(folder) / f"{name} #.ctf"
                 path.write_text("|f'\" 1 2\n|f'\" 3 4\n")
                 streams = {name: StreamDef("f'\"", 2)}

@@ -276,7 +276,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_section(
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| {
+    let change_it = |values: &mut Values, key: &str, _| {
         let cntk_reader_options(section, _) = given(section, "section")?;
         if let Some(earlier) = values.spelled(key) {
             let message = format!("Two streams have the names '{earlier}' and '{key}'.");
@@ -284,7 +284,9 @@ pub unsafe extern "C" fn cntk_reader_options_set_section(
                 "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
             return Err(Error::config(InvalidArgument, message).with_detail(detail));
         }
-        set(values, key, section.clone(), front_end)
+        // Unchecked: a stream may have the name of an option.
+        values.set(key, section.clone());
+        Ok(())
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -395,6 +397,12 @@ mod tests {
                 cntk_reader_options_add_section(Some(&mut options), key(c"t"), END, section, None),
                 ok
             );
+            // A stream may have the name of an option.
+            for name in [c"dim", c"Seed", c"file"] {
+                let mut input = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+                let status = cntk_reader_options_set_section(Some(&mut input), key(name), END, section, None);
+                assert_eq!(status, ok);
+            }
         }
         let expected = "a = false\nb = -1\nc = 18446744073709551615\nd = 0.25\ne = \"e f\"\ng = (\"e\")\n\
                         p = \"file:/x%20%22y%22%20%FF\"\nq = (\"*.ctf\":\"*.ctf\")\nr = (\"file:%2A\")\n\
