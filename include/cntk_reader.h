@@ -615,12 +615,9 @@ typedef struct cntk_reader_minibatch cntk_reader_minibatch;
  * one is a comment, a variable or a default: paths and names of streams may have any characters. Set as `options` of a
  * cntk_reader_source.
  *
- * A reader of the stream `features` of a text file:
- *
- *     stream: dim = 784, format = "dense"
- *     input: features = stream
- *     deserializer: type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader", file, input
- *     reader: randomize = 0, deserializers = deserializer
+ * A reader of the stream `features` of a text file has four of them: those of the stream, dim = 784 and format = "dense";
+ * `input`, with the stream as its section `features`; those of the deserializer, type = "CNTKTextFormatDeserializer",
+ * module = "CNTKTextFormatReader", file and input; and those of the reader, with the deserializer in `deserializers`.
  *
  * Threads: one at a time while it is changed.
  */
