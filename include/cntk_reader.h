@@ -610,14 +610,15 @@ typedef struct cntk_reader_keys cntk_reader_keys;
 typedef struct cntk_reader_minibatch cntk_reader_minibatch;
 
 /**
- * Options with values: those of a reader, with the options of its deserializers inside, those of their streams inside
- * these, and so on. Their names are the keys of CNTK's configuration language, but values need no quotes, and nothing in
- * one is a comment, a variable or a default: paths and names of streams may have any characters. Set as `options` of a
- * cntk_reader_source.
+ * Options with values: those of a reader, with the options of its deserializers inside, those of
+ * their streams inside these, and so on. Their names are the keys of CNTK's configuration
+ * language, but values need no quotes, and nothing in one is a comment, a variable or a default:
+ * paths and names of streams may have any characters. Set as `options` of a cntk_reader_source.
  *
- * A reader of the stream `features` of a text file has four of them: those of the stream, dim = 784 and format = "dense";
- * `input`, with the stream as its section `features`; those of the deserializer, type = "CNTKTextFormatDeserializer",
- * module = "CNTKTextFormatReader", file and input; and those of the reader, with the deserializer in `deserializers`.
+ * A reader of the stream `features` of a text file has four of them: those of the stream, dim =
+ * 784 and format = "dense"; `input`, with the stream as its section `features`; those of the
+ * deserializer, type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader", file and
+ * input; and those of the reader, with the deserializer in `deserializers`.
  *
  * Threads: one at a time while it is changed.
  */
@@ -2339,8 +2340,9 @@ cntk_reader_status cntk_reader_canceller_cancel(const cntk_reader_canceller *can
 void cntk_reader_canceller_free(cntk_reader_canceller *canceller);
 
 /**
- * Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end: messages call options what
- * it calls them; programs in C have CNTK_READER_FRONT_END_CONFIGURATION.
+ * Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end:
+ * messages call options what it calls them; programs in C have
+ * CNTK_READER_FRONT_END_CONFIGURATION.
  */
 cntk_reader_status cntk_reader_options_create(uint32_t front_end,
                                               cntk_reader_options **options,
@@ -2354,14 +2356,15 @@ cntk_reader_status cntk_reader_options_copy(const cntk_reader_options *options,
                                             cntk_reader_error **error);
 
 /**
- * Frees options. NULL is allowed. Readers that were opened from them, and options that got them as a section, stay as they
- * are.
+ * Frees options. NULL is allowed. Readers that were opened from them, and options that got them as
+ * a section, stay as they are.
  */
 void cntk_reader_options_free(cntk_reader_options *options);
 
 /**
- * Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option had. `key` has
- * `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and lower case are the same.
+ * Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option
+ * had. `key` has `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and
+ * lower case are the same.
  */
 cntk_reader_status cntk_reader_options_set_flag(cntk_reader_options *options,
                                                 const char *key,
@@ -2397,8 +2400,8 @@ cntk_reader_status cntk_reader_options_set_real(cntk_reader_options *options,
                                                 cntk_reader_error **error);
 
 /**
- * Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text` has `text_length` bytes,
- * or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
+ * Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text`
+ * has `text_length` bytes, or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
  */
 cntk_reader_status cntk_reader_options_set_text(cntk_reader_options *options,
                                                 const char *key,
@@ -2418,8 +2421,8 @@ cntk_reader_status cntk_reader_options_add_text(cntk_reader_options *options,
                                                 cntk_reader_error **error);
 
 /**
- * Sets an option to the path of one file or folder, as the operating system has it. `path` has `path_length` bytes, or
- * CNTK_READER_NUL_TERMINATED.
+ * Sets an option to the path of one file or folder, as the operating system has it. `path` has
+ * `path_length` bytes, or CNTK_READER_NUL_TERMINATED.
  */
 cntk_reader_status cntk_reader_options_set_path(cntk_reader_options *options,
                                                 const char *key,
@@ -2439,8 +2442,8 @@ cntk_reader_status cntk_reader_options_add_path(cntk_reader_options *options,
                                                 cntk_reader_error **error);
 
 /**
- * Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such as "train-*.ctf". A path
- * that exists is no pattern. Their data follow those of the files before.
+ * Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such
+ * as "train-*.ctf". A path that exists is no pattern. Their data follow those of the files before.
  */
 cntk_reader_status cntk_reader_options_add_file(cntk_reader_options *options,
                                                 const char *key,
@@ -2450,8 +2453,9 @@ cntk_reader_status cntk_reader_options_add_file(cntk_reader_options *options,
                                                 cntk_reader_error **error);
 
 /**
- * Sets an option to other options, which are copied: `input`, or in `input` the options of a stream by its name. A section
- * is not replaced, because names that differ in upper and lower case alone would be one stream.
+ * Sets an option to other options, which are copied: `input`, or in `input` the options of a
+ * stream by its name. A section is not replaced, because names that differ in upper and lower case
+ * alone would be one stream.
  */
 cntk_reader_status cntk_reader_options_set_section(cntk_reader_options *options,
                                                    const char *key,
@@ -2469,9 +2473,10 @@ cntk_reader_status cntk_reader_options_add_section(cntk_reader_options *options,
                                                    cntk_reader_error **error);
 
 /**
- * Writes options in CNTK's configuration language: the lines of a configuration, or if `in_brackets` is 1 those of a
- * section. NUL-terminated if they fit into `capacity` bytes, and their length. `text` may be NULL if `capacity` is 0. A
- * name or a text that the language has no way to write is an error; every path can be written.
+ * Writes options in CNTK's configuration language: the lines of a configuration, or if
+ * `in_brackets` is 1 those of a section. NUL-terminated if they fit into `capacity` bytes, and
+ * their length. `text` may be NULL if `capacity` is 0. A name or a text that the language has no
+ * way to write is an error; every path can be written.
  */
 cntk_reader_status cntk_reader_options_write(const cntk_reader_options *options,
                                              uint32_t in_brackets,

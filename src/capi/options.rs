@@ -12,20 +12,22 @@ use crate::{Error, Result};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-/// Options with values: those of a reader, with the options of its deserializers inside, those of their streams inside
-/// these, and so on. Their names are the keys of CNTK's configuration language, but values need no quotes, and nothing in
-/// one is a comment, a variable or a default: paths and names of streams may have any characters. Set as `options` of a
-/// cntk_reader_source.
+/// Options with values: those of a reader, with the options of its deserializers inside, those of
+/// their streams inside these, and so on. Their names are the keys of CNTK's configuration
+/// language, but values need no quotes, and nothing in one is a comment, a variable or a default:
+/// paths and names of streams may have any characters. Set as `options` of a cntk_reader_source.
 ///
-/// A reader of the stream `features` of a text file has four of them: those of the stream, dim = 784 and format = "dense";
-/// `input`, with the stream as its section `features`; those of the deserializer, type = "CNTKTextFormatDeserializer",
-/// module = "CNTKTextFormatReader", file and input; and those of the reader, with the deserializer in `deserializers`.
+/// A reader of the stream `features` of a text file has four of them: those of the stream, dim =
+/// 784 and format = "dense"; `input`, with the stream as its section `features`; those of the
+/// deserializer, type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader", file and
+/// input; and those of the reader, with the deserializer in `deserializers`.
 ///
 /// Threads: one at a time while it is changed.
 pub struct cntk_reader_options(pub(super) Values, pub(super) FrontEnd);
 
-/// Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end: messages call options what
-/// it calls them; programs in C have CNTK_READER_FRONT_END_CONFIGURATION.
+/// Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end:
+/// messages call options what it calls them; programs in C have
+/// CNTK_READER_FRONT_END_CONFIGURATION.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_options_create(
     front_end: u32,
@@ -54,8 +56,8 @@ pub extern "C" fn cntk_reader_options_copy(
     })
 }
 
-/// Frees options. NULL is allowed. Readers that were opened from them, and options that got them as a section, stay as they
-/// are.
+/// Frees options. NULL is allowed. Readers that were opened from them, and options that got them as
+/// a section, stay as they are.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_options>>) {
     guard_silently(|| drop(options));
@@ -100,8 +102,9 @@ fn add(values: &mut Values, key: &str, element: Value, front_end: FrontEnd) -> R
     Ok(())
 }
 
-/// Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option had. `key` has
-/// `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and lower case are the same.
+/// Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option
+/// had. `key` has `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and
+/// lower case are the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_flag(
     options: Option<&mut cntk_reader_options>,
@@ -160,8 +163,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_real(
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
-/// Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text` has `text_length` bytes,
-/// or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
+/// Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text`
+/// has `text_length` bytes, or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_text(
     options: Option<&mut cntk_reader_options>,
@@ -197,8 +200,8 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
-/// Sets an option to the path of one file or folder, as the operating system has it. `path` has `path_length` bytes, or
-/// CNTK_READER_NUL_TERMINATED.
+/// Sets an option to the path of one file or folder, as the operating system has it. `path` has
+/// `path_length` bytes, or CNTK_READER_NUL_TERMINATED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_path(
     options: Option<&mut cntk_reader_options>,
@@ -209,7 +212,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_path(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
+        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length`
+        // states.
         set(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?, front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
@@ -227,15 +231,16 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
+        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length`
+        // states.
         add(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?.into(), front_end)
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
-/// Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such as "train-*.ctf". A path
-/// that exists is no pattern. Their data follow those of the files before.
+/// Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such
+/// as "train-*.ctf". A path that exists is no pattern. Their data follow those of the files before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_file(
     options: Option<&mut cntk_reader_options>,
@@ -246,7 +251,8 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length` states.
+        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length`
+        // states.
         let path = to_path(unsafe { text::bytes(path, path_length, "path") }?)?;
         check(key, &Value::Files(Vec::new()), front_end)?;
         match values.entry(key, Value::Files(Vec::new())) {
@@ -263,8 +269,9 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
-/// Sets an option to other options, which are copied: `input`, or in `input` the options of a stream by its name. A section
-/// is not replaced, because names that differ in upper and lower case alone would be one stream.
+/// Sets an option to other options, which are copied: `input`, or in `input` the options of a
+/// stream by its name. A section is not replaced, because names that differ in upper and lower case
+/// alone would be one stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_section(
     options: Option<&mut cntk_reader_options>,
@@ -275,15 +282,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_section(
 ) -> cntk_reader_status {
     let change_it = |values: &mut Values, key: &str, _| {
         let cntk_reader_options(section, _) = given(section, "section")?;
-        if let Some(earlier) = values.spelled(key) {
-            let message = format!("Two streams have the names '{earlier}' and '{key}'.");
-            let detail =
-                "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
-            return Err(Error::config(InvalidArgument, message).with_detail(detail));
-        }
         // Unchecked: a stream may have the name of an option.
-        values.set(key, section.clone());
-        Ok(())
+        values.add_section(key, section.clone())
     };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
     call(error, || unsafe { change(options, key, key_length, change_it) })
@@ -306,9 +306,10 @@ pub unsafe extern "C" fn cntk_reader_options_add_section(
     call(error, || unsafe { change(options, key, key_length, change_it) })
 }
 
-/// Writes options in CNTK's configuration language: the lines of a configuration, or if `in_brackets` is 1 those of a
-/// section. NUL-terminated if they fit into `capacity` bytes, and their length. `text` may be NULL if `capacity` is 0. A
-/// name or a text that the language has no way to write is an error; every path can be written.
+/// Writes options in CNTK's configuration language: the lines of a configuration, or if
+/// `in_brackets` is 1 those of a section. NUL-terminated if they fit into `capacity` bytes, and
+/// their length. `text` may be NULL if `capacity` is 0. A name or a text that the language has no
+/// way to write is an error; every path can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_write(
     options: Option<&cntk_reader_options>,
@@ -325,7 +326,8 @@ pub unsafe extern "C" fn cntk_reader_options_write(
             1 => values.to_section()?,
             _ => return Err(Error::argument(format!("'in_brackets' is {in_brackets}. Expected 1 or 0."))),
         };
-        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many bytes.
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many
+        // bytes.
         length.write(unsafe { text::copy(&written, text, capacity) }?);
         Ok(())
     })

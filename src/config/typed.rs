@@ -367,20 +367,12 @@ fn of_module(name: &str, module: &str) -> Values {
     values
 }
 
-/// Streams by name. Refuses two of one name: one of them would be lost.
+/// Streams by name.
 fn streams<'n>(all: impl Iterator<Item = (&'n str, Values)>) -> Result<Values> {
     let mut streams = Values::default();
-    let mut seen: Vec<&str> = Vec::new();
     for (name, values) in all {
         check_name(name)?;
-        if let Some(earlier) = seen.iter().find(|earlier| earlier.eq_ignore_ascii_case(name)) {
-            let message = format!("Two streams have the names '{earlier}' and '{name}'.");
-            let detail =
-                "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
-            return Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(name));
-        }
-        seen.push(name);
-        streams.set(name, values);
+        streams.add_section(name, values).map_err(|error| error.in_stream(name))?;
     }
     Ok(streams)
 }

@@ -1,8 +1,9 @@
 //! Options as keys with values: what every front end makes but CNTK's language.
 //!
-//! Nothing in a value needs quotes, and nothing in it is a comment, a variable or a default, so a path or the name of a
-//! stream may have any characters. [`Section`](super::section::Section) reads these values and those of a text by the same
-//! rules. What the language can say of them, [`Values::to_configuration`] writes.
+//! Nothing in a value needs quotes, and nothing in it is a comment, a variable or a default, so a
+//! path or the name of a stream may have any characters. [`Section`](super::section::Section) reads
+//! these values and those of a text by the same rules. What the language can say of them,
+//! [`Values::to_configuration`] writes.
 
 use super::convert::FromValue;
 use super::syntax;
@@ -64,9 +65,17 @@ impl Values {
         self.0.iter().position(|(known, _)| known.eq_ignore_ascii_case(key))
     }
 
-    /// The key as it was first spelled, if it has a value.
-    pub fn spelled(&self, key: &str) -> Option<&str> {
-        self.find(key).map(|place| &*self.0[place].0)
+    /// Adds a section, such as that of a stream by its name. Refuses a second one of that name: one
+    /// of them would be lost.
+    pub fn add_section(&mut self, name: &str, section: Values) -> Result<()> {
+        if let Some(place) = self.find(name) {
+            let message = format!("Two streams have the names '{}' and '{name}'.", self.0[place].0);
+            let detail =
+                "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
+            return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        }
+        self.0.push((name.to_owned(), Value::Section(section)));
+        Ok(())
     }
 
     /// Whether no key has a value.
@@ -78,8 +87,8 @@ impl Values {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// The lines of a configuration with these keys. An error if the language has no way to write a name or a text; every
-    /// path can be written.
+    /// The lines of a configuration with these keys. An error if the language has no way to write a
+    /// name or a text; every path can be written.
     pub fn to_configuration(&self) -> Result<String> {
         let mut text = String::new();
         self.write(&mut text, "")?;

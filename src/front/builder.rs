@@ -61,7 +61,7 @@ enum Added {
 impl Added {
     fn section(&self) -> Result<Section> {
         Ok(match self {
-            Added::Own(name, values) => Section::of_values(name, &values.clone()?),
+            Added::Own(name, values) => Section::of_values(name, values.as_ref().map_err(Error::clone)?),
             Added::User(name, _) => Section::of_user(name),
         })
     }

@@ -41,8 +41,12 @@ pub(crate) fn kinds_of(key: &str) -> impl Iterator<Item = Kind> {
 
 /// A front end's words for the options with this key: those of a reader and of a deserializer may differ.
 pub(crate) fn all_of_key(key: &str, front_end: FrontEnd) -> String {
-    let mut words: Vec<_> = declared(key).filter_map(|option| front_end.name(option.id, None)).collect();
-    words.dedup();
+    let mut words = Vec::new();
+    for word in declared(key).filter_map(|option| front_end.name(option.id, None)) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
     words.join(" or ")
 }
 

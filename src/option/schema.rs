@@ -1,8 +1,8 @@
 //! The options that a program or a configuration can set: each is declared here, and nowhere else.
 //!
-//! From a declaration come the words of messages, the checks of values that programs set, and the tables of
-//! `docs/configuration.md`, which a test compares (`UPDATE_TABLES=1` writes them). Another test sets each option to its
-//! default, and sees that nothing changes.
+//! From a declaration come the words of messages, the checks of values that programs set, and the
+//! tables of `docs/configuration.md`, which a test compares (`UPDATE_TABLES=1` writes them).
+//! Another test sets each option to its default, and sees that nothing changes.
 
 use super::table::Word::{self, Entry, Fixed, Key, Method, Unnamed};
 use Initial::{Depends, Is, Nothing, Required};

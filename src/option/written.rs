@@ -3,8 +3,8 @@
 use crate::Error;
 use std::sync::Arc;
 
-/// Where an option was written in a configuration. Nowhere, if it was not written or not in a text. What is described alike
-/// is equal, wherever it was written.
+/// Where an option was written in a configuration. Nowhere, if it was not written or not in a text.
+/// What is described alike is equal, wherever it was written.
 #[derive(Debug, Clone, Default)]
 pub struct Written(Option<Arc<Place>>);
 
