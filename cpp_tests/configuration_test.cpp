@@ -378,18 +378,27 @@ TEST_F(Configuration, NegativeSizesAreRefused) {
   const auto minus = static_cast<std::uint64_t>(-1);
   const cr::Error error = ErrorOf([&] { cr::CtfDeserializer("a").ChunkSize(minus); });
   EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
-  EXPECT_NE(std::string(error.what()).find("'ChunkSize'"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what())
+                .find("The value of 'ChunkSize' is '18446744073709551615'. Expected a whole number from 1 to "
+                      "9223372036854775807; a negative number wraps around."),
+            std::string::npos)
+      << error.what();
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus); }).Kind(), cr::ErrorKind::kConfig);
   const auto minus32 = static_cast<std::uint32_t>(-1);
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").MaxErrors(minus32); }).Kind(), cr::ErrorKind::kConfig);
   const auto features = cr::HtkFeatureDeserializer("x", "a", 1);
   EXPECT_EQ(ErrorOf([&] { cr::HtkFeatureDeserializer(features).ContextWindow(1, minus32); }).Kind(),
             cr::ErrorKind::kConfig);
-  EXPECT_EQ(ErrorOf([&] { cr::HtkFeatureDeserializer(features).MaxSequenceSize(minus32); }).Kind(),
+  EXPECT_EQ(ErrorOf([&] { cr::HtkFeatureDeserializer(features).MaxSequenceSize(minus); }).Kind(),
             cr::ErrorKind::kConfig);
   cr::ReaderOptions options;
   options.randomization_window_in_chunks = minus;
   EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
+  const cr::Error crop = ErrorOf([&] { (void)cr::Crop::Center().Size(minus32, 1); });
+  EXPECT_NE(std::string(crop.what()).find("The value of 'Size' is '4294967295:1'. Expected a whole number from 0 to "
+                                          "2147483647, or two; a negative number wraps around."),
+            std::string::npos)
+      << crop.what();
   for (const auto option : {&cr::ReaderOptions::max_errors, &cr::ReaderOptions::trace_level}) {
     options = {};
     options.*option = minus32;
@@ -494,7 +503,7 @@ TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
       {message(frames, data(2)), "'frame_mode = true' needs sequences of one sample"},
       {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in 'ReaderOptions'"},
       {message({}, data(1)), "Set 'dim' to the number of values"},
-      {no_bytes.what(), "The value of 'ChunkSize' or 'window_chunk_size' is '0'."},
+      {no_bytes.what(), "The value of 'ChunkSize' is '0'. Expected a whole number from 1 to 9223372036854775807."},
       {message({}, cr::CtfDeserializer(texts).Dense("x", 2)),
        "Set 'numeric_keys = false' in the 'ReaderOptions'"},
   };

@@ -100,25 +100,25 @@ struct ReaderOptions {
                   "randomization_window_in_chunks and randomization_window_in_samples.");
     detail::Options all;
     all.Flag("randomize", randomize);
-    all.Size("randomizationWindow", randomization_window_in_chunks, "randomization_window_in_chunks");
+    all.Whole("randomizationWindow", randomization_window_in_chunks);
     if (randomization_window_in_chunks) all.Flag("sampleBasedRandomizationWindow", false);
-    all.Size("randomizationWindow", randomization_window_in_samples, "randomization_window_in_samples");
+    all.Whole("randomizationWindow", randomization_window_in_samples);
     if (randomization_window_in_samples) all.Flag("sampleBasedRandomizationWindow", true);
-    all.Seed("randomizationSeed", randomization_seed);
+    all.Whole("randomizationSeed", randomization_seed);
     all.Flag("frameMode", frame_mode);
     if (truncation_length) all.Flag("truncated", true);
-    all.Size("truncationLength", truncation_length, "truncation_length");
-    all.Size("rightSplice", right_splice, "right_splice");
+    all.Whole("truncationLength", truncation_length);
+    all.Whole("rightSplice", right_splice);
     all.Flag("localTimeline", local_timeline);
     all.Flag("lockstep", lockstep);
     if (precision) all.Text("precision", *precision == ElementType::kDouble ? "double" : "float");
-    all.Count("maxErrors", max_errors, "max_errors");
+    all.Whole("maxErrors", max_errors);
     all.Flag("reproducibleTransforms", reproducible_transforms);
     all.Flag("multiThreadedDeserialization", multithreaded);
-    all.Count("traceLevel", trace_level, "trace_level");
+    all.Whole("traceLevel", trace_level);
     all.Flag("useNumericSequenceKeys", numeric_keys);
     all.Flag("hashSequenceKeys", hash_keys);
-    all.Size("chunkSizeInBytes", window_chunk_size, "window_chunk_size");
+    all.Whole("chunkSizeInBytes", window_chunk_size);
     all.Flag("prefetch", prefetch);
     if (confine_paths) {
       all.Flag("confinePaths", true);
@@ -162,12 +162,12 @@ class CtfDeserializer {
   /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
   /// MiB).
   CtfDeserializer& ChunkSize(std::uint64_t bytes) & {
-    options_.Size("chunkSizeInBytes", bytes, "ChunkSize");
+    options_.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
   /// Malformed values, lines and sequences that are tolerated over all sweeps (`maxErrors`; default: 0).
   CtfDeserializer& MaxErrors(std::uint32_t errors) & {
-    options_.Count("maxErrors", errors, "MaxErrors");
+    options_.Whole("maxErrors", errors);
     return *this;
   }
   /// Every line is a sequence, whatever ids there are (`skipSequenceIds`; default: false).
@@ -209,7 +209,7 @@ class CtfDeserializer {
 
   CtfDeserializer& Add(std::string name, std::size_t dim, const char* format) {
     detail::Options stream;
-    stream.Size("dim", dim);
+    stream.Whole("dim", dim);
     stream.Text("format", format);
     streams_.emplace_back(std::move(name), std::move(stream));
     return *this;

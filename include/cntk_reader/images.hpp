@@ -76,7 +76,7 @@ class Crop : public detail::TransformBase<Crop> {
 
   /// Columns and rows, at most those of the image (`cropSize`; default: not given).
   [[nodiscard]] Crop Size(std::uint32_t width, std::uint32_t height) const {
-    return With(&detail::Options::Counts, "cropSize", width, height, "Size");
+    return With(&detail::Options::Pair, "cropSize", width, height);
   }
   /// Both sides' length as a share of the image's shorter side, above 0 and up to 1 (`sideRatio`; default:
   /// not given). Only with Jitter it is drawn between the two numbers; otherwise it is `least`.
@@ -100,7 +100,7 @@ class Crop : public detail::TransformBase<Crop> {
   /// Half of the images are mirrored (`hflip`; default: true for Random, else false).
   [[nodiscard]] Crop Flip(bool flip = true) const { return With(&detail::Options::Flag, "hflip", flip); }
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
-  [[nodiscard]] Crop Seed(std::uint32_t seed) const { return With(&detail::Options::Seed, "seed", seed); }
+  [[nodiscard]] Crop Seed(std::uint32_t seed) const { return With(&detail::Options::Whole, "seed", seed); }
 
  private:
   explicit Crop(const char* kind) : TransformBase("Crop") { options_.Text("cropType", kind); }
@@ -134,9 +134,9 @@ class Scale : public detail::TransformBase<Scale> {
  public:
   /// Columns, rows, and the number of channels that the images have.
   Scale(std::uint32_t width, std::uint32_t height, std::uint32_t channels) : TransformBase("Scale") {
-    options_.Count("width", width);
-    options_.Count("height", height);
-    options_.Count("channels", channels);
+    options_.Whole("width", width);
+    options_.Whole("height", height);
+    options_.Whole("channels", channels);
   }
 
   /// How values between pixels come about (`interpolations`; default: linear).
@@ -151,7 +151,7 @@ class Scale : public detail::TransformBase<Scale> {
   }
   /// What ScaleMode::kPad fills the rest with (`padValue`; default: the values at the border).
   [[nodiscard]] Scale PadValue(std::uint32_t value) const {
-    return With(&detail::Options::Count, "padValue", value, "PadValue");
+    return With(&detail::Options::Whole, "padValue", value);
   }
 };
 
@@ -183,7 +183,7 @@ class Color : public detail::TransformBase<Color> {
     return With(&detail::Options::Real, "saturationRadius", radius);
   }
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
-  [[nodiscard]] Color Seed(std::uint32_t seed) const { return With(&detail::Options::Seed, "seed", seed); }
+  [[nodiscard]] Color Seed(std::uint32_t seed) const { return With(&detail::Options::Whole, "seed", seed); }
 };
 
 /// Changes the intensity at random, along the principal components of colors. Methods return a changed copy.
@@ -198,7 +198,7 @@ class Intensity : public detail::TransformBase<Intensity> {
 
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
   [[nodiscard]] Intensity Seed(std::uint32_t seed) const {
-    return With(&detail::Options::Seed, "seed", seed);
+    return With(&detail::Options::Whole, "seed", seed);
   }
 };
 
@@ -241,12 +241,12 @@ class ImageDeserializerBase {
   /// Most columns times rows of an image that are decoded; a larger one is an error (`maxPixels`; default:
   /// 2^28).
   Derived& MaxPixels(std::uint64_t pixels) & {
-    options_.Size("maxPixels", pixels, "MaxPixels");
+    options_.Whole("maxPixels", pixels);
     return Self();
   }
   /// Random transforms depend on nothing but their seed, the sweep and the sequence
-  /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends on all
-  /// minibatches read before.
+  /// (`reproducibleTransforms`; default: that of the ReaderOptions). Otherwise they draw what CNTK draws, which
+  /// depends on all minibatches read before.
   Derived& ReproducibleTransforms(bool reproducible = true) & {
     return Flag("reproducibleTransforms", reproducible);
   }
@@ -302,7 +302,7 @@ class ImageDeserializerBase {
     Options features, labels, draws;
     for (const Options& transform : transforms_) features.AddSection("transforms", transform);
     if (transforms_.empty()) features.Text("transforms", "()");  // The key marks the stream of images.
-    labels.Size("labelDim", classes_, "classes");
+    labels.Whole("labelDim", classes_);
     draws.Flag("draw", true);
     Streams streams = {{features_, std::move(features)}, {labels_, std::move(labels)}};
     if (draws_) streams.emplace_back(*draws_, std::move(draws));

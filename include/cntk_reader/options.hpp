@@ -10,12 +10,10 @@
 #include <cntk_reader/error.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,7 +22,7 @@ namespace reader {
 namespace detail {
 
 /// Options of the C interface, with value semantics. Keys are those of CNTK's language. Setters leave an
-/// option alone if the value is empty. `name` is what messages call the option, if not by its key.
+/// option alone if the value is empty; the library refuses values that the option cannot have.
 class Options {
  public:
   Options() {
@@ -51,19 +49,12 @@ class Options {
   void Flag(const char* key, std::optional<bool> flag) {
     if (flag) Set(cntk_reader_options_set_flag, key, std::uint32_t{*flag});
   }
-  void Size(const char* key, std::optional<std::uint64_t> size, const char* name = nullptr) {
-    if (size) Set(cntk_reader_options_set_size, key, Checked(name ? name : key, *size));
+  /// A number without a sign.
+  void Whole(const char* key, std::optional<std::uint64_t> number) {
+    if (number) Set(cntk_reader_options_set_size, key, *number);
   }
-  void Count(const char* key, std::optional<std::uint32_t> count, const char* name = nullptr) {
-    if (count) Set(cntk_reader_options_set_size, key, Checked(name ? name : key, *count));
-  }
-  /// Two counts.
-  void Counts(const char* key, std::uint32_t first, std::uint32_t second, const char* name) {
-    Text(key, std::to_string(Checked(name, first)) + ":" + std::to_string(Checked(name, second)));
-  }
-  /// A number with any bits set.
-  void Seed(const char* key, std::optional<std::uint64_t> seed) {
-    if (seed) Set(cntk_reader_options_set_size, key, *seed);
+  void Pair(const char* key, std::uint32_t first, std::uint32_t second) {
+    Text(key, std::to_string(first) + ":" + std::to_string(second));
   }
   void Real(const char* key, double number) { Set(cntk_reader_options_set_real, key, number); }
   void Text(const char* key, const std::string& text) {
@@ -114,17 +105,6 @@ class Options {
     cntk_reader_options* copy = nullptr;
     if (handle_) Call(cntk_reader_options_copy, get(), &copy);
     return Handle(copy);
-  }
-
-  /// Rejects a negative number that was converted to an unsigned one.
-  template <typename Number>
-  static Number Checked(const char* name, Number number) {
-    constexpr auto kMost = std::numeric_limits<std::make_signed_t<Number>>::max();
-    if (number > static_cast<Number>(kMost))
-      throw Error(ErrorKind::kConfig, std::string("The value of '") + name + "' is " +
-                                          std::to_string(number) + ". Expected a number from 0 to " +
-                                          std::to_string(kMost) + "; a negative number wraps around.");
-    return number;
   }
 
   Handle handle_;  // Empty only after a move.

@@ -64,7 +64,7 @@ class OneStream {
 /// The options of a deserializer of labels.
 inline OneStream MlfStream(const char* type, std::string name, std::string path, std::size_t classes) {
   OneStream labels({type, "HTKDeserializers"}, std::move(name), "mlfFile", "mlfFileList", std::move(path));
-  labels.inner.Size("labelDim", classes, "classes");
+  labels.inner.Whole("labelDim", classes);
   return labels;
 }
 
@@ -78,7 +78,7 @@ class HtkFeatureDeserializer {
   HtkFeatureDeserializer(std::string stream, std::string scp_file, std::size_t dim)
       : options_({"HTKFeatureDeserializer", "HTKDeserializers"}, std::move(stream), "scpFile", "scpFile",
                  std::move(scp_file)) {
-    options_.inner.Size("dim", dim);
+    options_.inner.Whole("dim", dim);
   }
 
   /// Another script file, whose lines follow those of the ones before it.
@@ -88,7 +88,7 @@ class HtkFeatureDeserializer {
   }
   /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
   HtkFeatureDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
-    options_.inner.Counts("contextWindow", before, after, "ContextWindow");
+    options_.inner.Pair("contextWindow", before, after);
     return *this;
   }
   /// What stands before each path of the script (`prefixPathInSCP`; default: nothing). Without it, `...` in a
@@ -104,8 +104,8 @@ class HtkFeatureDeserializer {
     return *this;
   }
   /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
-  HtkFeatureDeserializer& MaxSequenceSize(std::uint32_t frames) & {
-    options_.outer.Count("maxSequenceSize", frames, "MaxSequenceSize");
+  HtkFeatureDeserializer& MaxSequenceSize(std::uint64_t frames) & {
+    options_.outer.Whole("maxSequenceSize", frames);
     return *this;
   }
   /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
@@ -126,7 +126,7 @@ class HtkFeatureDeserializer {
   HtkFeatureDeserializer&& ExpandToUtterance(bool expand = true) && {
     return std::move(ExpandToUtterance(expand));
   }
-  HtkFeatureDeserializer&& MaxSequenceSize(std::uint32_t frames) && {
+  HtkFeatureDeserializer&& MaxSequenceSize(std::uint64_t frames) && {
     return std::move(MaxSequenceSize(frames));
   }
   HtkFeatureDeserializer&& DefinesMinibatchSize(bool defines = true) && {
@@ -175,7 +175,7 @@ class HtkMlfDeserializer {
   }
   /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
   HtkMlfDeserializer& ChunkSize(std::uint64_t bytes) & {
-    options_.outer.Size("chunkSizeInBytes", bytes, "ChunkSize");
+    options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
 
@@ -222,7 +222,7 @@ class HtkMlfBinaryDeserializer {
   }
   /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
   HtkMlfBinaryDeserializer& ChunkSize(std::uint64_t bytes) & {
-    options_.outer.Size("chunkSizeInBytes", bytes, "ChunkSize");
+    options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
 
@@ -259,7 +259,7 @@ class LatticeDeserializer {
   }
   /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
   LatticeDeserializer& ChunkSize(std::uint64_t bytes) & {
-    options_.outer.Size("chunkSizeInBytes", bytes, "ChunkSize");
+    options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
 
@@ -298,7 +298,7 @@ class KaldiDeserializer {
   }
   /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
   KaldiDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
-    options_.inner.Counts("contextWindow", before, after, "ContextWindow");
+    options_.inner.Pair("contextWindow", before, after);
     return *this;
   }
   /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
@@ -308,8 +308,8 @@ class KaldiDeserializer {
     return *this;
   }
   /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
-  KaldiDeserializer& MaxSequenceSize(std::uint32_t frames) & {
-    options_.outer.Count("maxSequenceSize", frames, "MaxSequenceSize");
+  KaldiDeserializer& MaxSequenceSize(std::uint64_t frames) & {
+    options_.outer.Whole("maxSequenceSize", frames);
     return *this;
   }
   /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
@@ -327,7 +327,7 @@ class KaldiDeserializer {
   KaldiDeserializer&& ExpandToUtterance(bool expand = true) && {
     return std::move(ExpandToUtterance(expand));
   }
-  KaldiDeserializer&& MaxSequenceSize(std::uint32_t frames) && { return std::move(MaxSequenceSize(frames)); }
+  KaldiDeserializer&& MaxSequenceSize(std::uint64_t frames) && { return std::move(MaxSequenceSize(frames)); }
   KaldiDeserializer&& DefinesMinibatchSize(bool defines = true) && {
     return std::move(DefinesMinibatchSize(defines));
   }
@@ -341,7 +341,7 @@ class KaldiDeserializer {
 
   KaldiDeserializer(std::string stream, const char* key, std::string path, std::size_t dim)
       : options_(detail::Options("KaldiDeserializer"), std::move(stream), key, key, std::move(path)) {
-    options_.inner.Size("dim", dim);
+    options_.inner.Whole("dim", dim);
   }
 
   detail::OneStream options_;

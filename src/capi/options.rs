@@ -11,6 +11,7 @@ use crate::option::FrontEnd;
 use crate::{Error, Result};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
 
 /// Options with values: those of a reader, with the options of its deserializers inside, those of
 /// their streams inside these, and so on. Their names are the keys of CNTK's configuration
@@ -63,43 +64,85 @@ pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_optio
     guard_silently(|| drop(options));
 }
 
-/// Checks the key, and changes the values: every setter does this.
+/// What a setter does with a key and a value.
+type How<V> = fn(&mut Values, &str, V, FrontEnd) -> Result<()>;
+
+/// Checks the key, and changes the values: every setter does this. `value` gets the key.
 ///
 /// # Safety
 /// `key` is NULL, which is refused, or has the bytes that `key_length` states.
-unsafe fn change(
+unsafe fn change<V>(
     options: Option<&mut cntk_reader_options>,
     key: *const c_char,
     key_length: usize,
-    change: impl FnOnce(&mut Values, &str, FrontEnd) -> Result<()>,
-) -> Result<()> {
-    let cntk_reader_options(values, front_end) = given(options, "options")?;
-    // SAFETY: this function's contract.
-    let key = unsafe { text::utf8(key, key_length, "key") }?;
-    if key.is_empty() || key.contains('\0') {
-        let message = format!("The name of an option or a stream is {key:?}.");
-        let detail = "A name is not empty and has no NUL character.";
-        return Err(Error::config(InvalidArgument, message).with_detail(detail));
-    }
-    change(values, key, *front_end)
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+    how: How<V>,
+    value: impl FnOnce(&str) -> Result<V>,
+) -> cntk_reader_status {
+    call(error, || {
+        let cntk_reader_options(values, front_end) = given(options, "options")?;
+        // SAFETY: this function's contract.
+        let key = unsafe { text::utf8(key, key_length, "key") }?;
+        if key.is_empty() || key.contains('\0') {
+            let message = format!("The name of an option or a stream is {key:?}.");
+            let detail = "A name is not empty and has no NUL character.";
+            return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        }
+        how(values, key, value(key)?, *front_end)
+    })
 }
 
 /// Sets an option to a value that it may have.
-fn set(values: &mut Values, key: &str, value: impl Into<Value>, front_end: FrontEnd) -> Result<()> {
-    let value = value.into();
-    check(key, &value, front_end)?;
+fn set(values: &mut Values, key: &str, value: Value, front_end: FrontEnd) -> Result<()> {
+    check(values, key, &value, front_end)?;
     values.set(key, value);
     Ok(())
 }
 
-/// Adds an element to a list, which begins with the first one.
-fn add(values: &mut Values, key: &str, element: Value, front_end: FrontEnd) -> Result<()> {
-    check(key, &Value::List(vec![element.clone()]), front_end)?;
-    match values.entry(key, Value::List(Vec::new())) {
-        Value::List(elements) => elements.push(element),
+/// Adds elements to a list, which begins with the first one.
+fn add(values: &mut Values, key: &str, added: Value, front_end: FrontEnd) -> Result<()> {
+    check(values, key, &added, front_end)?;
+    let empty = match added {
+        Value::Files(_) => Value::Files(Vec::new()),
+        _ => Value::List(Vec::new()),
+    };
+    match (values.entry(key, empty), added) {
+        (Value::Files(paths), Value::Files(added)) => paths.extend(added),
+        (Value::List(elements), Value::List(added)) => elements.extend(added),
+        (_, Value::Files(_)) => {
+            return Err(Error::argument(format!("The option '{key}' has a value that is no list of files.")));
+        }
         _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
     }
     Ok(())
+}
+
+/// Adds a section under its name, unchecked: a stream may have the name of an option.
+fn name(values: &mut Values, key: &str, section: Values, _: FrontEnd) -> Result<()> {
+    values.add_section(key, section)
+}
+
+/// A text as a value.
+///
+/// # Safety
+/// `text` is NULL, which is refused, or has the bytes that `length` states.
+unsafe fn text_value(text: *const c_char, length: usize) -> Result<Value> {
+    // SAFETY: this function's contract.
+    Ok(Value::Text(unsafe { text::utf8(text, length, "text") }?.to_owned()))
+}
+
+/// A path.
+///
+/// # Safety
+/// `path` is NULL, which is refused, or has the bytes that `length` states.
+unsafe fn path_of(path: *const c_char, length: usize) -> Result<PathBuf> {
+    // SAFETY: this function's contract.
+    to_path(unsafe { text::bytes(path, length, "path") }?).map(Path::to_owned)
+}
+
+/// A copy of other options.
+fn section_of(section: Option<&cntk_reader_options>) -> Result<Values> {
+    Ok(given(section, "section")?.0.clone())
 }
 
 /// Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option
@@ -113,12 +156,13 @@ pub unsafe extern "C" fn cntk_reader_options_set_flag(
     value: u32,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| match value {
-        0 | 1 => set(values, key, value == 1, front_end),
-        _ => Err(Error::argument(format!("The value of '{key}' is {value}. Expected 1 or 0."))),
-    };
     // SAFETY: `key` is the caller's, as documented above.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    unsafe {
+        change(options, key, key_length, error, set, |key| match value {
+            0 | 1 => Ok((value == 1).into()),
+            _ => Err(Error::argument(format!("The value of '{key}' is {value}. Expected 1 or 0."))),
+        })
+    }
 }
 
 /// Sets an option to a number that may be negative.
@@ -130,9 +174,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_integer(
     value: i64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| set(values, key, value, front_end);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
 /// Sets an option to a number without a sign: a size, a count, a seed.
@@ -144,9 +187,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_size(
     value: u64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| set(values, key, value, front_end);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
 /// Sets an option to a number with a fraction.
@@ -158,9 +200,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_real(
     value: f64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| set(values, key, value, front_end);
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
 /// Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text`
@@ -174,12 +215,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
-        set(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()), front_end)
-    };
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    unsafe { change(options, key, key_length, error, set, |_| text_value(text, text_length)) }
 }
 
 /// Adds a text to an option that is a list.
@@ -192,12 +229,12 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `text` is NULL, which `utf8` refuses, or has the bytes that `text_length` states.
-        add(values, key, Value::Text(unsafe { text::utf8(text, text_length, "text") }?.to_owned()), front_end)
-    };
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    unsafe {
+        change(options, key, key_length, error, add, |_| {
+            Ok(Value::List(vec![text_value(text, text_length)?]))
+        })
+    }
 }
 
 /// Sets an option to the path of one file or folder, as the operating system has it. `path` has
@@ -211,13 +248,10 @@ pub unsafe extern "C" fn cntk_reader_options_set_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length`
-        // states.
-        set(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?, front_end)
-    };
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    unsafe {
+        change(options, key, key_length, error, set, |_| Ok(path_of(path, path_length)?.as_path().into()))
+    }
 }
 
 /// Adds a path to an option that is a list of paths: script files, files of labels, folders.
@@ -230,13 +264,12 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length`
-        // states.
-        add(values, key, to_path(unsafe { text::bytes(path, path_length, "path") }?)?.into(), front_end)
-    };
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    unsafe {
+        change(options, key, key_length, error, add, |_| {
+            Ok(Value::List(vec![path_of(path, path_length)?.as_path().into()]))
+        })
+    }
 }
 
 /// Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such
@@ -250,23 +283,10 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| {
-        // SAFETY: `path` is NULL, which `bytes` refuses, or has the bytes that `path_length`
-        // states.
-        let path = to_path(unsafe { text::bytes(path, path_length, "path") }?)?;
-        check(key, &Value::Files(Vec::new()), front_end)?;
-        match values.entry(key, Value::Files(Vec::new())) {
-            Value::Files(paths) => paths.push(path.to_owned()),
-            _ => {
-                return Err(Error::argument(format!(
-                    "The option '{key}' has a value that is no list of files."
-                )));
-            }
-        }
-        Ok(())
-    };
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    unsafe {
+        change(options, key, key_length, error, add, |_| Ok(Value::Files(vec![path_of(path, path_length)?])))
+    }
 }
 
 /// Sets an option to other options, which are copied: `input`, or in `input` the options of a
@@ -280,13 +300,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_section(
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, _| {
-        let cntk_reader_options(section, _) = given(section, "section")?;
-        // Unchecked: a stream may have the name of an option.
-        values.add_section(key, section.clone())
-    };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    unsafe { change(options, key, key_length, error, name, |_| section_of(section)) }
 }
 
 /// Adds other options, which are copied, to a list: `deserializers`, `transforms`.
@@ -298,12 +313,10 @@ pub unsafe extern "C" fn cntk_reader_options_add_section(
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    let change_it = |values: &mut Values, key: &str, front_end| {
-        let cntk_reader_options(section, _) = given(section, "section")?;
-        add(values, key, Value::Section(section.clone()), front_end)
-    };
     // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    call(error, || unsafe { change(options, key, key_length, change_it) })
+    unsafe {
+        change(options, key, key_length, error, add, |_| Ok(Value::List(vec![section_of(section)?.into()])))
+    }
 }
 
 /// Writes options in CNTK's configuration language: the lines of a configuration, or if
@@ -463,10 +476,14 @@ mod tests {
             );
             // Values are checked when they are set, in the words of the front end.
             let max_errors = c"maxErrors".as_ptr();
-            for (front_end, word) in
-                [(FrontEnd::Configuration, "'maxErrors'"), (FrontEnd::Cpp, "'max_errors' or 'MaxErrors'")]
-            {
-                let mut options = cntk_reader_options(Values::default(), front_end);
+            let (reader, deserializer) = (Values::default(), Values::of_type("CNTKTextFormatDeserializer"));
+            for (values, front_end, word, hint) in [
+                (&reader, FrontEnd::Configuration, "maxErrors", "; a negative number wraps around"),
+                (&reader, FrontEnd::Cpp, "max_errors", "; a negative number wraps around"),
+                (&deserializer, FrontEnd::Cpp, "MaxErrors", "; a negative number wraps around"),
+                (&deserializer, FrontEnd::Python, "max_errors", ""),
+            ] {
+                let mut options = cntk_reader_options(values.clone(), front_end);
                 let mut error = MaybeUninit::uninit();
                 let place = Some(&mut error);
                 let status =
@@ -475,7 +492,7 @@ mod tests {
                 let error = Box::from_raw(error.assume_init());
                 let text = CStr::from_ptr(crate::capi::error::cntk_reader_error_get_text(Some(&error)));
                 let expected = format!(
-                    "The value of {word} is '2147483648'. Expected a whole number from 0 to 2147483647."
+                    "The value of '{word}' is '2147483648'. Expected a whole number from 0 to 2147483647{hint}."
                 );
                 assert!(text.to_str().expect("UTF-8").contains(&expected), "{text:?}");
                 let path = cntk_reader_options_set_path(Some(&mut options), max_errors, END, a, END, None);

@@ -43,6 +43,14 @@ impl Values {
         values
     }
 
+    /// The `type` of a deserializer or a transform.
+    pub fn kind(&self) -> Option<&str> {
+        match &self.0[self.find("type")?].1 {
+            Value::Word(kind) | Value::Text(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
     /// Sets a key, whatever it had before.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         let value = value.into();
@@ -228,14 +236,11 @@ pub(super) fn files_of(paths: &[PathBuf]) -> Files {
     Files::of(paths.iter().map(spec).collect())
 }
 
-/// Refuses values that no option with this key has, in the words of a front end.
-pub(crate) fn check(key: &str, value: &Value, front_end: FrontEnd) -> Result<()> {
-    let mut kinds = option::kinds_of(key).peekable();
-    if kinds.peek().is_none() {
-        return Ok(());
-    }
+/// Refuses values that no option with this key has, in the words of a front end. `values` are those that the
+/// option is for.
+pub(crate) fn check(values: &Values, key: &str, value: &Value, front_end: FrontEnd) -> Result<()> {
     let mut expected = Vec::new();
-    for kind in kinds {
+    for kind in option::kinds_of(key) {
         if is_of(kind, value) {
             return Ok(());
         }
@@ -244,9 +249,21 @@ pub(crate) fn check(key: &str, value: &Value, front_end: FrontEnd) -> Result<()>
             expected.push(described);
         }
     }
+    if expected.is_empty() {
+        return Ok(());
+    }
     let shown = value.literal().or_else(|| value.written("").ok()).unwrap_or_default();
-    let message = format!("The value of {} is '{shown}'.", option::all_of_key(key, front_end));
-    Err(Error::config(InvalidArgument, message).with_detail(format!("Expected {}.", expected.join(", or "))))
+    let word = option::word_of_key(key, values.kind().is_some(), front_end);
+    let message = format!("The value of {word} is '{shown}'.");
+    // Python and Rust refuse negative numbers before they become unsigned.
+    let converts = matches!(front_end, FrontEnd::Configuration | FrontEnd::Cpp);
+    let is_large = |text: &str| text.parse::<i128>().is_ok_and(|number| number > i128::from(i32::MAX));
+    let hint = match converts && shown.split(':').any(is_large) {
+        true => "; a negative number wraps around",
+        false => "",
+    };
+    let detail = format!("Expected {}{hint}.", expected.join(", or "));
+    Err(Error::config(InvalidArgument, message).with_detail(detail))
 }
 
 fn is_of(kind: Kind, value: &Value) -> bool {
@@ -254,24 +271,32 @@ fn is_of(kind: Kind, value: &Value) -> bool {
         Value::Word(text) | Value::Text(text) => Some(&**text),
         _ => None,
     };
-    let is_number = |text: &str| text.parse::<f64>().is_ok_and(|number| number >= 0.0);
     match kind {
         Kind::Flag => text.is_some_and(|text| bool::from_value(text).is_ok()),
         Kind::Whole(least, most) => text
             .and_then(|text| text.parse::<i128>().ok())
             .is_some_and(|number| (least..=most).contains(&number)),
-        Kind::Numbers => match value {
-            Value::List(values) => {
-                let is_one = |value: &Value| value.literal().is_some_and(|text| is_number(&text));
-                (1..=2).contains(&values.len()) && values.iter().all(is_one)
-            }
-            _ => text.is_some_and(|text| text.split(':').count() <= 2 && text.split(':').all(is_number)),
-        },
+        Kind::Numbers => are_one_or_two(value, |text| text.parse::<f64>().is_ok_and(|number| number >= 0.0)),
+        Kind::Counts => {
+            are_one_or_two(value, |text| text.parse().is_ok_and(|count| (0..=i32::MAX).contains(&count)))
+        }
         Kind::Choice(_) | Kind::Text => text.is_some(),
         Kind::Path => matches!(value, Value::Path(_) | Value::List(_)) || text.is_some(),
         Kind::Files => matches!(value, Value::Path(_) | Value::Files(_)) || text.is_some(),
         Kind::List => matches!(value, Value::List(_)) || text.is_some(),
         Kind::Section => matches!(value, Value::Section(_)) || text.is_some(),
+    }
+}
+
+/// One number or two, in a list or in a text with a colon.
+fn are_one_or_two(value: &Value, is_one: impl Fn(&str) -> bool) -> bool {
+    match value {
+        Value::List(values) => {
+            (1..=2).contains(&values.len())
+                && values.iter().all(|value| value.literal().is_some_and(|text| is_one(&text)))
+        }
+        Value::Word(text) | Value::Text(text) => text.split(':').count() <= 2 && text.split(':').all(is_one),
+        _ => false,
     }
 }
 

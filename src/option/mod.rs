@@ -9,9 +9,9 @@ mod table;
 mod written;
 
 pub(crate) use schema::Kind;
-use schema::{DECLARED, Declared};
+use schema::{DECLARED, Declared, Owner};
 use std::borrow::Cow;
-use table::{NAMED, Word};
+use table::{CLASSES, NAMED, Word};
 pub use written::Written;
 
 /// An option as messages name it, by its key in CNTK's language.
@@ -39,15 +39,32 @@ pub(crate) fn kinds_of(key: &str) -> impl Iterator<Item = Kind> {
     declared(key).map(|option| option.kind)
 }
 
-/// A front end's words for the options with this key: those of a reader and of a deserializer may differ.
-pub(crate) fn all_of_key(key: &str, front_end: FrontEnd) -> String {
+/// A front end's words for an option with this key: of a deserializer or a transform, which have a type, or of a reader
+/// or a stream, which have none.
+pub(crate) fn word_of_key(key: &str, has_type: bool, front_end: FrontEnd) -> String {
+    let is_meant = |option: &&Declared| (option.of == Owner::Reader) != has_type;
+    let all: Vec<_> = match declared(key).any(|option| is_meant(&option)) {
+        true => declared(key).filter(is_meant).collect(),
+        false => declared(key).collect(),
+    };
     let mut words = Vec::new();
-    for word in declared(key).filter_map(|option| front_end.name(option.id, None)) {
+    for word in all.iter().filter_map(|option| front_end.name(option.id, None)) {
         if !words.contains(&word) {
             words.push(word);
         }
     }
     words.join(" or ")
+}
+
+/// What messages call a deserializer of a front end that has no text, by its `type` in CNTK's language and its number, from 1.
+pub(crate) fn name_of_deserializer(kind: &str, number: usize, front_end: FrontEnd) -> String {
+    let class = CLASSES.iter().find(|(own, ..)| own.eq_ignore_ascii_case(kind));
+    let name = match (class, front_end) {
+        (None, _) | (_, FrontEnd::Configuration) => kind,
+        (Some((_, class, _)), FrontEnd::Rust | FrontEnd::Cpp) => class,
+        (Some((.., class)), FrontEnd::Python) => class,
+    };
+    format!("{name} (deserializer {number})")
 }
 
 /// The words for an id: those of CNTK's language, of Rust, of C++ and of Python.
@@ -81,10 +98,10 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
-    /// The name of the object that has a reader's options, in messages.
+    /// The name of a reader's options in messages, where they were not read from a text.
     pub(crate) fn reader_options(self) -> &'static str {
         match self {
-            FrontEnd::Configuration => "unknown",
+            FrontEnd::Configuration => "reader options",
             FrontEnd::Rust | FrontEnd::Cpp => "ReaderOptions",
             FrontEnd::Python => "MinibatchSource",
         }

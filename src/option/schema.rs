@@ -6,7 +6,7 @@
 
 use super::table::Word::{self, Entry, Fixed, Key, Method, Unnamed};
 use Initial::{Depends, Is, Nothing, Required};
-use Kind::{Choice, Files, Flag, List, Numbers, Path, Section, Text, Whole};
+use Kind::{Choice, Counts, Files, Flag, List, Numbers, Path, Section, Text, Whole};
 use Owner::{
     Binary, Color, Crop, Features, Images, Intensity, Kaldi, Labels, Mean, Reader, Scale, Stream, TextFile,
 };
@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Whole(i128, i128),
     /// One number or two, at least 0.
     Numbers,
+    /// One whole number or two, from 0 to 2^31 - 1.
+    Counts,
     /// One of these words, or of more that the language knows.
     Choice(&'static [&'static str]),
     /// A text of the user's own.
@@ -58,6 +60,7 @@ impl Kind {
             Flag => "true or false".to_owned(),
             Whole(least, most) => format!("a whole number from {least} to {most}"),
             Numbers => "a number, at least 0, or two".to_owned(),
+            Counts => format!("a whole number from 0 to {}, or two", i32::MAX),
             Choice(words) => format!("one of the words {}", words.join(", ")),
             Text => "a text".to_owned(),
             Path => "a path".to_owned(),
@@ -126,6 +129,10 @@ pub(crate) const DECLARED: &[Declared] = &[
     option(Reader, ("window_in_samples", "sampleBasedRandomizationWindow"), (Flag, Depends("`true` if a window is given")),
         [Method("randomization_window_in_samples"), Key("randomization_window_in_samples"), Key("randomization_window_in_samples")],
         "the window counts samples; `false`: chunks"),
+    // The words of programs that set the first key and the second one to `true`.
+    option(Reader, ("sample_window", "randomizationWindow"), (Whole(0, i64::MAX as i128), Nothing),
+        [Method("randomization_window_in_samples"), Key("randomization_window_in_samples"), Key("randomization_window_in_samples")],
+        ""),
     option(Reader, ("randomization_seed", "randomizationSeed"), (SEED, Is("0")),
         [Method("randomization_seed"), Key("randomization_seed"), Key("randomization_seed")],
         "added to the number of the sweep"),
@@ -230,7 +237,7 @@ pub(crate) const DECLARED: &[Declared] = &[
          `(a.scp:b.scp)`"),
     option(Features, ("frame_dim", "dim"), (SIZE, Required), [Key("dim"), Key("dim"), Key("shape")],
         "(stream) values of a frame. Without `contextWindow`, an odd multiple of it is allowed: samples then have as many frames"),
-    option(Features, ("context", "contextWindow"), (Numbers, Is("1")), [Method("context_window"), Method("ContextWindow"), Key("context")],
+    option(Features, ("context", "contextWindow"), (Counts, Is("1")), [Method("context_window"), Method("ContextWindow"), Key("context")],
         "(stream) size of the window of frames that make a sample, an odd number; or `before:after`, the numbers of neighbours"),
     option(Features, ("prefix_path", "prefixPathInSCP"), (Path, Nothing), [Method("prefix_path"), Method("PrefixPath"), Key("prefix_path")],
         "(stream) folder that stands before each path of the script. Without it, `...` stands for the script's folder"),
@@ -300,7 +307,7 @@ pub(crate) const DECLARED: &[Declared] = &[
         [Fixed("Crop::random"), Fixed("Crop::Random"), Key("kind")],
         "`Center`; `RandomSide` or `RandomArea`: at a random place; `MultiView10`: corners and middle, plain and mirrored, by the number of \
          the view"),
-    option(Crop, ("crop_size", "cropSize"), (Numbers, Is("0")), [Method("size"), Method("Size"), Key("size")],
+    option(Crop, ("crop_size", "cropSize"), (Counts, Is("0")), [Method("size"), Method("Size"), Key("size")],
         "columns and rows, `w:h`, or one number for both; at most the image's. 0: not given"),
     option(Crop, ("side_ratio", "sideRatio"), (Numbers, Is("0")), [Method("side_ratio"), Method("SideRatio"), Key("side_ratio")],
         "both sides' length as a share of the image's shorter side, above 0 and up to 1: a number, or `least:greatest`. 0: not given"),
@@ -321,7 +328,7 @@ pub(crate) const DECLARED: &[Declared] = &[
     option(Scale, ("channels", "channels"), (COUNT, Required), [Key("channels"), Key("channels"), Key("channels")],
         "the number of channels that the images have"),
     option(Scale, ("interpolation", "interpolations"), (Choice(&["nearest", "linear", "cubic", "lanczos"]), Is("linear")),
-        [Method("interpolation"), Method("Interpolation"), Key("interpolation")],
+        [Method("interpolation"), Method("Interpolate"), Key("interpolation")],
         "`nearest`, `linear`, `cubic` or `lanczos`"),
     option(Scale, ("scale_mode", "scaleMode"), (Choice(&["fill", "crop", "pad"]), Is("fill")), [Method("mode"), Method("Mode"), Key("mode")],
         "of images with other proportions: `fill` stretches, `crop` takes the middle, `pad` adds a border"),

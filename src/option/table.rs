@@ -63,3 +63,12 @@ pub(super) const NAMED: &[Named] = &[
     row("streams", Phrase("'input = [ name = [ dim = ... ; format = \"dense\" ] ... ]'"), Fixed("dense(name, dim)"), Fixed("Dense(name, dim)"), Fixed("StreamDefs(name=StreamDef(shape=...))")),
     // Of one transform.
 ];
+
+/// Deserializers by their types in CNTK's language, with their classes in Rust and C++, and in Python, where these differ.
+pub(super) const CLASSES: &[(&str, &str, &str)] = &[
+    ("CNTKTextFormatDeserializer", "CtfDeserializer", "CTFDeserializer"),
+    ("CNTKBinaryFormatDeserializer", "CbfDeserializer", "CBFDeserializer"),
+    ("HTKFeatureDeserializer", "HtkFeatureDeserializer", "HTKFeatureDeserializer"),
+    ("HTKMLFDeserializer", "HtkMlfDeserializer", "HTKMLFDeserializer"),
+    ("HTKMLFBinaryDeserializer", "HtkMlfBinaryDeserializer", "HTKMLFBinaryDeserializer"),
+];

@@ -402,6 +402,7 @@ fn values_of(option: &Declared) -> Vec<Value> {
             [least, least + 1, 7, most].iter().map(|number| Value::Word(number.to_string())).collect()
         }
         Kind::Numbers => vec![0u32.into(), 3u32.into(), (1u32, 2u32).into(), (0.5f64, 0.25f64).into()],
+        Kind::Counts => vec![0u32.into(), 3u32.into(), (1u32, 2u32).into()],
         Kind::Choice(words) => words.iter().map(|&word| word.into()).collect(),
         Kind::Text => vec![Value::Text("a b".into()), Value::Text("x".into())],
         Kind::Path => vec![Path::new("a \"b\"").into(), Path::new("p/q").into()],
