@@ -409,3 +409,11 @@ fn minibatches_outlive_their_reader_on_other_threads() {
     let (sum, key) = thread.join().expect("a thread").expect("values");
     assert_eq!((sum, key.as_deref()), (390.0, Some("19")));
 }
+
+#[test]
+fn messages_number_the_deserializers_of_a_builder() {
+    let builder = Reader::builder().ctf(CtfDeserializer::new("a.ctf").dense("x", 1));
+    let result = builder.ctf(CtfDeserializer::new("b.ctf").dense("y", 0)).open();
+    let error = result.map(drop).expect_err("a sample without values");
+    assert_eq!(error.message(), "The value of 'dim' in 'CtfDeserializer (deserializer 2):input:y' is 0.");
+}

@@ -119,14 +119,20 @@ impl Array {
         self.elements.iter().map(Element::text).map(value).collect()
     }
 
-    /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]` ...
+    /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]` ..., or say the
+    /// types of deserializers that were never a text.
     /// Each one is opened when the iterator reaches it, so that the errors of earlier ones come first.
     pub fn sections(&self) -> impl Iterator<Item = Result<Section>> {
         self.elements.iter().enumerate().map(|(index, element)| {
-            let (path, log) = (format!("{}[{index}]", self.path), Arc::clone(&self.log));
+            let log = Arc::clone(&self.log);
             match element {
-                Element::Text(text) => Section::open(path, text, None, log)?.checked(text),
-                Element::Section(values) => Ok(Section::with_values_in(path, values, None, log)),
+                Element::Text(text) => {
+                    Section::open(format!("{}[{index}]", self.path), text, None, log)?.checked(text)
+                }
+                Element::Section(values) => {
+                    let path = log.name_element(&self.path, index, values.kind());
+                    Ok(Section::with_values_in(path, values, None, log))
+                }
             }
         })
     }

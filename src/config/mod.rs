@@ -107,7 +107,7 @@ impl Config {
 
     /// The options of a front end that has no text.
     pub(crate) fn of_values(values: &Values, front_end: FrontEnd) -> Config {
-        Config::from_section(&Section::of_values(front_end.reader_options(), values)).spoken_by(front_end)
+        Config::from_section(&Section::of_options(values, front_end)).spoken_by(front_end)
     }
 
     /// A configuration without keys.

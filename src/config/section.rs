@@ -24,7 +24,7 @@ use crate::deserialize::files::Files;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::file::address;
 use crate::limits::LONGEST_NUMBER;
-use crate::option::{self, Written};
+use crate::option::{self, FrontEnd, Written};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -104,7 +104,13 @@ impl Section {
         Self::open(path.to_owned(), text, None, Arc::default())
     }
 
-    /// The section of a front end that has no text. Not in CNTK's place.
+    /// The section of a reader's options of a front end that has no text. Not in CNTK's place.
+    pub(super) fn of_options(values: &Values, front_end: FrontEnd) -> Section {
+        let log = Arc::new(ReadLog::of_options(front_end));
+        Self::with_values_in(front_end.reader_options().to_owned(), values, None, log)
+    }
+
+    /// Another section of such a front end.
     pub(crate) fn of_values(path: &str, values: &Values) -> Section {
         Self::with_values_in(path.to_owned(), values, None, Arc::new(ReadLog::native()))
     }

@@ -3,6 +3,7 @@
 use super::source::Origin;
 use crate::lock::Mutex;
 use crate::log::{Level, Logger};
+use crate::option::{self, FrontEnd};
 use crate::spelling::nearest;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,10 @@ pub(super) struct ReadLog {
     notes: Mutex<BTreeMap<(String, String), String>>,
     /// The configuration is not one in CNTK's place.
     is_native: bool,
+    /// That of options that were never a text.
+    front_end: Option<FrontEnd>,
+    /// Deserializers that messages call by their types, in lower case, with their paths.
+    names: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +39,24 @@ impl ReadLog {
     /// Of a configuration that is not in CNTK's place.
     pub(super) fn native() -> ReadLog {
         ReadLog { is_native: true, ..ReadLog::default() }
+    }
+
+    /// Of a front end's options that were never a text.
+    pub(super) fn of_options(front_end: FrontEnd) -> ReadLog {
+        ReadLog { front_end: Some(front_end), ..ReadLog::native() }
+    }
+
+    /// What messages call an element of the list `path`, a section of this `kind`.
+    pub(super) fn name_element(&self, path: &str, index: usize, kind: Option<&str>) -> String {
+        let element = format!("{path}[{index}]");
+        match (self.front_end, kind) {
+            (Some(front_end), Some(kind)) if path.ends_with(":deserializers") => {
+                let name = option::name_of_deserializer(kind, index + 1, front_end);
+                self.names.lock().insert(name.to_ascii_lowercase(), element.to_ascii_lowercase());
+                name
+            }
+            _ => element,
+        }
     }
 
     pub(super) fn is_native(&self) -> bool {
@@ -103,7 +126,7 @@ impl ReadLog {
     /// `unremarkable`.
     pub(super) fn unread_but(&self, path: &str, unremarkable: &[&str]) -> Vec<String> {
         let path = path.to_ascii_lowercase();
-        let inside = |other: &str| is_inside(&path, other);
+        let inside = |other: &str| self.is_inside(&path, other);
         let scopes = self.scopes.lock();
         let mut lines = Vec::new();
         for scope in scopes.iter().filter(|(path, _)| inside(path)).map(|(_, scope)| scope) {
@@ -139,7 +162,17 @@ impl ReadLog {
     fn notes_in(&self, path: &str) -> Vec<String> {
         let path = path.to_ascii_lowercase();
         let notes = self.notes.lock();
-        notes.iter().filter(|((of, _), _)| is_inside(&path, of)).map(|(_, line)| line.clone()).collect()
+        notes.iter().filter(|((of, _), _)| self.is_inside(&path, of)).map(|(_, line)| line.clone()).collect()
+    }
+
+    /// Whether a section is the one of a path in lower case, or one inside it.
+    fn is_inside(&self, path: &str, other: &str) -> bool {
+        let names = self.names.lock();
+        let named = names.iter().find_map(|(name, element)| Some((element, other.strip_prefix(&**name)?)));
+        match named {
+            Some((element, rest)) => is_inside(path, &format!("{element}{rest}")),
+            None => is_inside(path, other),
+        }
     }
 
     /// Logs the lines of [`ReadLog::unread_but`] as warnings, except those about keys that are `unremarkable`.

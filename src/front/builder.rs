@@ -13,7 +13,7 @@ use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
 use crate::names::Distinct;
-use crate::option::FrontEnd;
+use crate::option::{self, FrontEnd};
 use crate::order::SequenceOrder;
 use crate::reader::settings::ReaderSettings;
 use crate::reader::{self, Epoch, Reader as Engine, build};
@@ -53,15 +53,20 @@ pub struct Builder {
 }
 
 enum Added {
-    /// One of the library's own: its type, which is its name in messages.
-    Own(&'static str, Result<Values>),
+    /// One of the library's own.
+    Own(Result<Values>),
     User(String, Arc<dyn UserDeserializer>),
 }
 
 impl Added {
-    fn section(&self) -> Result<Section> {
+    /// The section of the `number`th deserializer that was added.
+    fn section(&self, number: usize, front_end: FrontEnd) -> Result<Section> {
         Ok(match self {
-            Added::Own(name, values) => Section::of_values(name, values.as_ref().map_err(Error::clone)?),
+            Added::Own(values) => {
+                let values = values.as_ref().map_err(Error::clone)?;
+                let kind = values.kind().unwrap_or_default();
+                Section::of_values(&option::name_of_deserializer(kind, number, front_end), values)
+            }
             Added::User(name, _) => Section::of_user(name),
         })
     }
@@ -69,7 +74,7 @@ impl Added {
     /// The name of a user's deserializer.
     fn user(&self) -> Option<&str> {
         match self {
-            Added::Own(..) => None,
+            Added::Own(_) => None,
             Added::User(name, _) => Some(name),
         }
     }
@@ -107,51 +112,51 @@ impl Builder {
 
     /// Adds a file in CNTK's text format.
     pub fn ctf(self, ctf: CtfDeserializer) -> Builder {
-        self.own("CtfDeserializer", ctf.values())
+        self.own(ctf.values())
     }
 
     /// Adds a file in CNTK's binary format.
     pub fn cbf(self, cbf: CbfDeserializer) -> Builder {
-        self.own("CbfDeserializer", cbf.values())
+        self.own(cbf.values())
     }
 
     /// Adds features in HTK archives.
     pub fn htk_features(self, features: HtkFeatureDeserializer) -> Builder {
-        self.own("HtkFeatureDeserializer", features.values())
+        self.own(features.values())
     }
 
     /// Adds labels of the HTK master label format.
     pub fn htk_mlf(self, labels: HtkMlfDeserializer) -> Builder {
-        self.own("HtkMlfDeserializer", labels.values())
+        self.own(labels.values())
     }
 
     /// Adds labels in CNTK's binary format.
     pub fn htk_mlf_binary(self, labels: HtkMlfBinaryDeserializer) -> Builder {
-        self.own("HtkMlfBinaryDeserializer", labels.values())
+        self.own(labels.values())
     }
 
     /// Adds lattices.
     pub fn lattices(self, lattices: LatticeDeserializer) -> Builder {
-        self.own("LatticeDeserializer", lattices.values())
+        self.own(lattices.values())
     }
 
     /// Adds Kaldi archives.
     pub fn kaldi(self, archives: KaldiDeserializer) -> Builder {
-        self.own("KaldiDeserializer", archives.values())
+        self.own(archives.values())
     }
 
     /// Adds images in files.
     pub fn images(self, images: ImageDeserializer) -> Builder {
-        self.own("ImageDeserializer", images.values())
+        self.own(images.values())
     }
 
     /// Adds images in lines of Base64.
     pub fn base64_images(self, images: Base64ImageDeserializer) -> Builder {
-        self.own("Base64ImageDeserializer", images.values())
+        self.own(images.values())
     }
 
-    fn own(mut self, name: &'static str, values: Result<Values>) -> Builder {
-        self.added.push(Added::Own(name, values));
+    fn own(mut self, values: Result<Values>) -> Builder {
+        self.added.push(Added::Own(values));
         self
     }
 
@@ -245,7 +250,9 @@ impl Builder {
         self,
         open: impl FnOnce(&ReaderSettings, &reader::Others<'_>) -> Result<R>,
     ) -> Result<R> {
-        let added = self.added.iter().map(Added::section).collect::<Result<Vec<_>>>()?;
+        let own = self.front_end.unwrap_or(FrontEnd::Rust);
+        let added = self.added.iter().zip(1..).map(|(one, number)| one.section(number, own));
+        let added = added.collect::<Result<Vec<_>>>()?;
         let mut names = Distinct::default();
         for name in self.added.iter().filter_map(Added::user) {
             if names.add(name).is_some() {
@@ -291,7 +298,7 @@ impl Builder {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let added = |added: &Added| match added {
-            Added::Own(_, values) => format!("{values:?}"),
+            Added::Own(values) => format!("{values:?}"),
             Added::User(name, _) => name.clone(),
         };
         let names: Vec<_> = self.added.iter().map(added).collect();

@@ -7,8 +7,8 @@ use crate::config::{
     HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
     from_text,
 };
-use crate::option::FrontEnd;
 use crate::option::schema::{DECLARED, Declared, Kind, Owner};
+use crate::option::{self, FrontEnd};
 use crate::stream::ElementType;
 use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -436,7 +436,7 @@ proptest::proptest! {
         let mut choices = choices.into_iter();
         let mut reader = Values::default();
         choose(&mut reader, Owner::Reader, &mut choices);
-        let mut deserializers = Vec::new();
+        let (mut deserializers, mut names) = (Vec::new(), Vec::new());
         for (number, kind) in kinds.into_iter().enumerate() {
             let (of, name, module, inside) = [
                 (Owner::TextFile, "CNTKTextFormatDeserializer", "CNTKTextFormatReader", Owner::Stream),
@@ -454,14 +454,67 @@ proptest::proptest! {
                 one.set("input", input);
             }
             deserializers.push(Value::Section(one));
+            names.push(option::name_of_deserializer(name, number + 1, FrontEnd::Configuration));
         }
         reader.set("deserializers", Value::List(deserializers));
         let text = reader.to_configuration().unwrap();
         let by_text = Config::from_text(&text);
+        // Messages about a text name its sections in CNTK's way.
+        let as_in_text = |message: &str| {
+            let message = message.replace("reader options", "unknown");
+            names.iter().enumerate().fold(message, |message, (number, name)| {
+                message.replace(name, &format!("unknown:deserializers[{number}]"))
+            })
+        };
         let settings = |config: Config| {
-            config.settings(Others::default()).map_err(|error| (error.class(), error.message().to_owned()))
+            config.settings(Others::default()).map_err(|error| (error.class(), as_in_text(error.message())))
         };
         let by_values = Config::of_values(&reader, FrontEnd::Configuration);
         proptest::prop_assert_eq!(settings(by_values), settings(by_text.unwrap()), "{}", text);
+    }
+}
+
+#[test]
+fn messages_name_deserializers_by_their_types() {
+    let text = |dim: u64| {
+        let (mut text, mut input, mut stream) =
+            (Values::of_type("CNTKTextFormatDeserializer"), Values::default(), Values::default());
+        stream.set("dim", dim);
+        stream.set("format", "dense");
+        stream.set("formt", "dense");
+        input.set("x", stream);
+        text.set("module", Value::Text("CNTKTextFormatReader".into()));
+        text.set("file", Path::new("a.ctf"));
+        text.set("input", input);
+        Value::Section(text)
+    };
+    let options = |dim| {
+        let mut options = Values::default();
+        options.set("randomise", false);
+        options.set("deserializers", Value::List(vec![text(1), text(dim)]));
+        options
+    };
+    for (front_end, root, class, dim) in [
+        (FrontEnd::Configuration, "reader options", "CNTKTextFormatDeserializer", "dim"),
+        (FrontEnd::Rust, "ReaderOptions", "CtfDeserializer", "dim"),
+        (FrontEnd::Cpp, "ReaderOptions", "CtfDeserializer", "dim"),
+        (FrontEnd::Python, "MinibatchSource", "CTFDeserializer", "shape"),
+    ] {
+        let error = Config::of_values(&options(0), front_end).settings(Others::default()).unwrap_err();
+        let expected = format!("The value of '{dim}' in '{class} (deserializer 2):input:x' is 0.");
+        assert_eq!(error.message(), expected);
+        // Keys without an effect are reported inside deserializers, too.
+        let config = Config::of_values(&options(1), front_end);
+        config.settings(Others::default()).unwrap();
+        let line = |key: &str, place: &str, meant: &str| {
+            format!("The configuration key '{key}' in '{place}' has no effect; did you mean '{meant}'?")
+        };
+        let [first, second] =
+            [1, 2].map(|number| line("formt", &format!("{class} (deserializer {number}):input:x"), "format"));
+        let mut lines = config.section.log().unread(config.section.path());
+        lines.sort();
+        let mut expected = vec![line("randomise", root, "randomize"), first, second];
+        expected.sort();
+        assert_eq!(lines, expected);
     }
 }
