@@ -1,3 +1,5 @@
+mod types;
+
 use super::schema::{Initial, Owner};
 use super::*;
 use std::collections::HashSet;
@@ -124,7 +126,12 @@ fn table(of: Owner) -> String {
     let mut text =
         "\n| key | default | meaning | Rust | C++ | Python |\n| --- | --- | --- | --- | --- | --- |\n"
             .to_owned();
-    for option in DECLARED.iter().filter(|option| option.of == of) {
+    let own: Vec<_> = DECLARED.iter().filter(|option| option.of == of).collect();
+    for (number, option) in own.iter().enumerate() {
+        // A second word of programs for a key.
+        if own[..number].iter().any(|before| before.key == option.key) {
+            continue;
+        }
         let default = match option.default {
             Initial::Required => "required".to_owned(),
             Initial::Nothing => String::new(),

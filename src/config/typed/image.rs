@@ -394,7 +394,8 @@ macro_rules! images {
             }
 
             /// Random transforms depend on nothing but their seed, the sweep and the sequence (`reproducibleTransforms`;
-            /// default: false). Otherwise they draw what CNTK draws, which depends on all minibatches read before.
+            /// default: that of the [`ReaderOptions`](crate::ReaderOptions)). Otherwise they draw what CNTK draws, which
+            /// depends on all minibatches read before.
             #[must_use]
             pub fn reproducible_transforms(mut self, reproducible: bool) -> $name {
                 self.0.values.set("reproducibleTransforms", reproducible);
