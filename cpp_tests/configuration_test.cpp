@@ -395,8 +395,9 @@ TEST_F(Configuration, NegativeSizesAreRefused) {
   options.randomization_window_in_chunks = minus;
   EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
   const cr::Error crop = ErrorOf([&] { (void)cr::Crop::Center().Size(minus32, 1); });
-  EXPECT_NE(std::string(crop.what()).find("The value of 'Size' is '4294967295:1'. Expected a whole number from 0 to "
-                                          "2147483647, or two; a negative number wraps around."),
+  EXPECT_NE(std::string(crop.what())
+                .find("The value of 'Size' is '4294967295:1'. Expected a whole number from 0 to "
+                      "2147483647, or two; a negative number wraps around."),
             std::string::npos)
       << crop.what();
   for (const auto option : {&cr::ReaderOptions::max_errors, &cr::ReaderOptions::trace_level}) {
@@ -503,7 +504,8 @@ TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
       {message(frames, data(2)), "'frame_mode = true' needs sequences of one sample"},
       {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in 'ReaderOptions'"},
       {message({}, data(1)), "Set 'dim' to the number of values"},
-      {no_bytes.what(), "The value of 'ChunkSize' is '0'. Expected a whole number from 1 to 9223372036854775807."},
+      {no_bytes.what(),
+       "The value of 'ChunkSize' is '0'. Expected a whole number from 1 to 9223372036854775807."},
       {message({}, cr::CtfDeserializer(texts).Dense("x", 2)),
        "Set 'numeric_keys = false' in the 'ReaderOptions'"},
   };

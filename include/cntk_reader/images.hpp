@@ -245,8 +245,8 @@ class ImageDeserializerBase {
     return Self();
   }
   /// Random transforms depend on nothing but their seed, the sweep and the sequence
-  /// (`reproducibleTransforms`; default: that of the ReaderOptions). Otherwise they draw what CNTK draws, which
-  /// depends on all minibatches read before.
+  /// (`reproducibleTransforms`; default: that of the ReaderOptions). Otherwise they draw what CNTK draws,
+  /// which depends on all minibatches read before.
   Derived& ReproducibleTransforms(bool reproducible = true) & {
     return Flag("reproducibleTransforms", reproducible);
   }

@@ -123,7 +123,7 @@ fn cpp_types<'t>(code: &'t str, word: Word) -> Vec<Vec<&'t str>> {
 }
 
 /// Those of Python.
-fn python_types<'t>(code: &'t str, word: Word) -> Vec<Vec<&'t str>> {
+fn python_types(code: &str, word: Word) -> Vec<Vec<&str>> {
     let Word::Key(word) = word else { return Vec::new() };
     let is_first = |before: &str| before.rsplit('\n').next().is_some_and(|line| line.trim().is_empty());
     let all = places(code, word).into_iter().filter(|(before, _)| is_first(before));
@@ -346,7 +346,7 @@ fn defaults_in_comments_are_the_declared_ones() {
                 (Initial::Depends(sentence), _) => sentence.contains(&format!("`{value}`")),
                 (Initial::Nothing | Initial::Required, _) => false,
             };
-            if !defaults.iter().any(|option| is_so(option)) {
+            if !defaults.iter().any(is_so) {
                 wrong.push(format!("{path}: '{key}' has the default {shown}"));
             }
         }
