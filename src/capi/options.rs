@@ -503,4 +503,42 @@ mod tests {
             assert_eq!(unwritable, CNTK_READER_STATUS_CONFIG);
         }
     }
+    #[test]
+    fn one_count_or_two() {
+        let refusal = |value: &CStr, is_added: bool| {
+            let mut options = cntk_reader_options(Values::default(), FrontEnd::Cpp);
+            let (mut error, key) = (MaybeUninit::uninit(), c"contextWindow".as_ptr());
+            let (options, place) = (Some(&mut options), Some(&mut error));
+            // SAFETY: the texts have a NUL; the error was written if the status says so, and is owned by this test.
+            unsafe {
+                let status = match is_added {
+                    true => cntk_reader_options_add_text(options, key, END, value.as_ptr(), END, place),
+                    false => cntk_reader_options_set_text(options, key, END, value.as_ptr(), END, place),
+                };
+                (status != CNTK_READER_STATUS_OK).then(|| {
+                    let error = Box::from_raw(error.assume_init());
+                    let text = CStr::from_ptr(crate::capi::error::cntk_reader_error_get_text(Some(&error)));
+                    text.to_str().expect("UTF-8").to_owned()
+                })
+            }
+        };
+        for value in [c"0", c"5", c"2147483647:0"] {
+            assert_eq!(refusal(value, false), None);
+        }
+        let expected = "Expected a whole number from 0 to 2147483647, or two";
+        for (value, hint) in [
+            (c"-1:1", ""),
+            (c"1:2:3", ""),
+            (c"1.5", ""),
+            (c"", ""),
+            (c"1:2147483648", "; a negative number wraps around"),
+        ] {
+            let shown = value.to_str().expect("UTF-8");
+            let wanted = format!("The value of 'ContextWindow' is '{shown}'. {expected}{hint}.");
+            let text = refusal(value, false).expect("an error");
+            assert!(text.contains(&wanted), "{text}");
+        }
+        let text = refusal(c"-1", true).expect("an error");
+        assert!(text.contains(&format!("The value of 'ContextWindow' is '-1'. {expected}.")), "{text}");
+    }
 }

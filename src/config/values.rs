@@ -252,7 +252,11 @@ pub(crate) fn check(values: &Values, key: &str, value: &Value, front_end: FrontE
     if expected.is_empty() {
         return Ok(());
     }
-    let shown = value.literal().or_else(|| value.written("").ok()).unwrap_or_default();
+    let literals = match value {
+        Value::List(values) => values.iter().map(Value::literal).collect::<Option<Vec<_>>>(),
+        value => value.literal().map(|text| vec![text]),
+    };
+    let shown = literals.map(|all| all.join(":")).or_else(|| value.written("").ok()).unwrap_or_default();
     let word = option::word_of_key(key, values.kind().is_some(), front_end);
     let message = format!("The value of {word} is '{shown}'.");
     // Python and Rust refuse negative numbers before they become unsigned.

@@ -338,7 +338,13 @@ fn words_of_configurations(message: &str) -> Vec<String> {
             && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     let mut found: Vec<String> = quoted.filter(is_key).map(str::to_owned).collect();
-    let places = ["of the configuration.", "(in the configuration", "unknown:", "beside 'deserializers'"];
+    let places = [
+        "of the configuration.",
+        "(in the configuration",
+        "unknown:",
+        "deserializers[",
+        "beside 'deserializers'",
+    ];
     found.extend(places.iter().filter(|place| message.contains(**place)).map(|&place| place.to_owned()));
     found
 }

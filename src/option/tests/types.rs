@@ -248,6 +248,20 @@ fn rule<'t>(text: &'t str, modules: &'t str) -> &'t str {
     named.map_or(text, |named| rule(named, modules))
 }
 
+/// The first argument of a rule.
+fn inside<'t>(rule: &'t str, kind: &str) -> Option<&'t str> {
+    parts(rule.strip_prefix(kind)?).first().copied()
+}
+
+/// Whether a rule of this kind has bounds that are between two numbers. Without an upper bound of its own it leaves
+/// large numbers to the library.
+fn is_within(rule: &str, kind: &str, least: i128, most: i128) -> bool {
+    rule.strip_prefix(kind).map(parts).is_some_and(|bounds| {
+        let is_above = bounds.first().map_or(kind == "Whole(" && least <= 0, |text| number(text) >= least);
+        is_above && bounds.get(1).is_none_or(|text| number(text) <= most)
+    })
+}
+
 /// Python refuses wrong values in the call that has them, by rules of its own: these accept no others than the
 /// declaration does, and the same words.
 #[test]
@@ -265,21 +279,20 @@ fn rules_of_python_are_those_of_the_declarations() {
         let given = places(&code, word).into_iter().filter_map(|(_, after)| after.strip_prefix('='));
         for after in given.filter(is_rule) {
             let rule = rule(parts(after).first().copied().unwrap_or_default(), &code);
-            let arguments = rule.split_once('(').map(|(_, inside)| parts(inside)).unwrap_or_default();
             let fits = |kind: &Kind| match *kind {
-                Kind::Whole(least, most) if rule.starts_with("Whole(") => {
-                    let own_least = arguments.first().map_or(0, |text| number(text));
-                    let own_most = arguments.get(1).map(|text| number(text));
-                    own_least >= least && own_most.is_none_or(|own| own <= most)
+                Kind::Whole(least, most) => rule == "Shape()" || is_within(rule, "Whole(", least, most),
+                Kind::Counts => inside(rule, "Items(")
+                    .is_some_and(|rule| is_within(self::rule(rule, &code), "Whole(", 0, i32::MAX.into())),
+                Kind::Numbers => {
+                    let one = inside(rule, "_range_of(").unwrap_or(rule);
+                    is_within(self::rule(one, &code), "Real(", 0, i128::MAX)
                 }
-                Kind::Whole(..) => rule == "Shape()",
                 Kind::Choice(words) if rule.starts_with("Text(") => {
-                    let own = arguments
-                        .first()
-                        .and_then(|words| words.strip_prefix('('))
-                        .map(parts)
-                        .unwrap_or_default();
-                    own.iter().map(|word| word.trim_matches('"')).eq(words.iter().copied())
+                    let own = inside(rule, "Text(").and_then(|own| own.strip_prefix('(')).map(parts);
+                    own.unwrap_or_default()
+                        .iter()
+                        .map(|word| word.trim_matches('"'))
+                        .eq(words.iter().copied())
                 }
                 Kind::Choice(_) | Kind::Flag => rule == "Flag()",
                 _ => true,
