@@ -76,6 +76,10 @@ static void test_null_arguments(void) {
   EXPECT(cntk_reader_stream_describe(NULL, 0, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_epoch_start(NULL, &epoch, NULL) == REFUSED);
   EXPECT(cntk_reader_epoch_start(NULL, NULL, NULL) == REFUSED);
+  uint64_t index = 0;
+  cntk_reader_epoch_state state = CNTK_READER_EPOCH_NONE;
+  EXPECT(cntk_reader_epoch_start_next(NULL, &epoch, &index, NULL) == REFUSED);
+  EXPECT(cntk_reader_epoch_get(NULL, &epoch, &state, NULL) == REFUSED);
   EXPECT(cntk_reader_configuration_set(NULL, &configuration, NULL) == REFUSED);
   EXPECT(cntk_reader_minibatch_read(NULL, &minibatch, NULL) == REFUSED);
   EXPECT(cntk_reader_minibatch_next(NULL, 0, &minibatch, &outcome, NULL) == REFUSED);

@@ -74,6 +74,36 @@ TEST_F(ReaderTest, ReadsEpochByEpoch) {
   EXPECT_EQ(Rest(reader), (std::vector<float>{0, 1, 2, 3, 4}));
 }
 
+TEST_F(ReaderTest, StartsOneEpochAfterTheOther) {
+  cr::Reader reader = Open(Lines(5));
+  EXPECT_FALSE(reader.GetEpoch());
+  for (std::uint64_t index = 0; index < 3; ++index) {
+    EXPECT_EQ(reader.StartNextEpoch(Sweep(2)), index);
+    EXPECT_EQ(reader.GetEpoch()->state, cr::EpochState::kStarted);
+    EXPECT_EQ(Rest(reader), (std::vector<float>{0, 1, 2, 3, 4}));
+    EXPECT_EQ(reader.GetEpoch()->configuration.index, index);
+    EXPECT_EQ(reader.GetEpoch()->state, cr::EpochState::kOver);
+  }
+  const cr::Checkpoint end = reader.SaveCheckpoint();
+  reader.StartNextEpoch(Sweep(2));
+  reader.NextStep();
+  const cr::Checkpoint middle = reader.SaveCheckpoint();
+
+  cr::Reader resumed = Open(Lines(5));
+  resumed.RestoreCheckpoint(middle);
+  EXPECT_EQ(resumed.GetEpoch()->state, cr::EpochState::kResumed);
+  EXPECT_EQ(resumed.StartNextEpoch(Sweep(2)), 3U);
+  EXPECT_EQ(Rest(resumed), (std::vector<float>{2, 3, 4}));
+  EXPECT_EQ(resumed.StartNextEpoch(Sweep(2)), 4U);
+  resumed.RestoreCheckpoint(end);
+  EXPECT_EQ(resumed.StartNextEpoch(Sweep(2)), 3U);
+  EXPECT_EQ(Rest(resumed), (std::vector<float>{0, 1, 2, 3, 4}));
+
+  cr::EpochConfiguration other = Sweep(2);
+  other.sweeps = 2;
+  EXPECT_THROW(resumed.StartNextEpoch(other), cr::Error);
+}
+
 TEST_F(ReaderTest, BehindTheEndOfTheEpochThereIsNothing) {
   cr::Reader reader = Open(Lines(2));
   reader.StartEpoch(Sweep(10));

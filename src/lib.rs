@@ -197,7 +197,7 @@ pub use option::FrontEnd;
 pub use pack::SparseColumns;
 pub use pack::layout::{Extent, GAP, Layout, Record, Run};
 pub use pool::{set_threads, threads};
-pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};
+pub use reader::{Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Sizes};
 pub use recognize::FileFormat;
 pub use stream::{Element, ElementType, Storage, StreamInfo};
 

@@ -2,8 +2,8 @@
 
 use cntk_reader::user::{Sequences, StreamData, UserChunk, UserDeserializer};
 use cntk_reader::{
-    CbfDeserializer, Config, CtfDeserializer, ElementType, Epoch, Error, ErrorKind, ReadConfig, Reader,
-    ReaderOptions, Result, StreamInfo,
+    CbfDeserializer, Config, CtfDeserializer, ElementType, Epoch, EpochState, Error, ErrorKind, ReadConfig,
+    Reader, ReaderOptions, Result, StreamInfo,
 };
 use std::path::Path;
 use tempfile::TempDir;
@@ -128,6 +128,61 @@ fn epochs_end_and_go_on() {
     let mut all = shares;
     all.sort_unstable();
     assert_eq!(all, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn epochs_are_started_one_after_the_other() {
+    let (_folder, ctf) = digits();
+    let options = || ReaderOptions::new().randomization_seed(3);
+    let sweep = Epoch::sweeps(1).minibatch_size(8);
+    let mut reader = open(&ctf, options());
+    assert_eq!(reader.current_epoch(), None);
+    let mut orders = Vec::new();
+    for index in 0..4 {
+        orders.push(keys(reader.next_epoch(sweep).expect("an epoch")));
+        assert_eq!(reader.current_epoch(), Some((index, EpochState::Over)));
+        assert_eq!(orders.last(), Some(&keys(reader.epoch(sweep.index(index)).expect("an epoch"))));
+    }
+
+    // A checkpoint continues its epoch, and one from the end goes on with the next.
+    let mut loops = reader.epoch(sweep.index(2)).expect("an epoch");
+    let mut checkpoints = Vec::new();
+    while let Some(minibatch) = loops.next() {
+        minibatch.expect("a minibatch");
+        checkpoints.push((loops.reader().checkpoint().expect("a checkpoint"), 2));
+    }
+    checkpoints.push((reader.checkpoint().expect("a checkpoint"), 3));
+    for (read, (checkpoint, index)) in checkpoints.iter().enumerate() {
+        let mut other = open(&ctf, options());
+        other.restore(checkpoint).expect("a fitting checkpoint");
+        let rest = keys(other.next_epoch(sweep).expect("an epoch"));
+        let (expected, skipped) = if *index == 2 { (&orders[2], 8 * (read + 1)) } else { (&orders[3], 0) };
+        assert_eq!(rest, expected[skipped.min(20)..], "after {} minibatches", read + 1);
+        assert_eq!(other.current_epoch(), Some((*index, EpochState::Over)));
+    }
+}
+
+#[test]
+fn the_number_of_an_epoch_of_another_size_has_to_be_given() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order());
+    let _ = reader.next_epoch(Epoch::unlimited().minibatch_size(8)).expect("an epoch").next();
+    // What has no end is no epoch before others.
+    let _ = reader.next_epoch(Epoch::sweeps(1).minibatch_size(8)).expect("an epoch").next();
+    assert_eq!(reader.current_epoch(), Some((0, EpochState::Started)));
+    let error = reader.next_epoch(Epoch::samples(5).minibatch_size(8)).expect_err("another size");
+    assert_eq!(error.kind(), ErrorKind::State);
+    assert!(error.message().contains("had one sweep, and now one of 5 samples"), "{error}");
+    assert_eq!(reader.current_epoch(), Some((0, EpochState::Started)));
+    // Other workers and minibatches continue a restored epoch where they can.
+    let checkpoint = reader.checkpoint().expect("a checkpoint");
+    reader.restore(&checkpoint).expect("its own");
+    let sizes: Vec<_> = reader
+        .next_epoch(Epoch::sweeps(1).minibatch_size(5))
+        .expect("an epoch")
+        .map(|minibatch| minibatch.expect("a minibatch").sequences())
+        .collect();
+    assert_eq!(sizes, [5, 5, 2]);
 }
 
 #[test]

@@ -73,6 +73,23 @@ struct EpochConfiguration {
   std::uint64_t index = 0;
 };
 
+/// How far an epoch has come.
+enum class EpochState {
+  /// It was started, and its end was not reported yet.
+  kStarted = CNTK_READER_EPOCH_STARTED,
+  /// A checkpoint from its middle was restored: StartNextEpoch goes on with the rest of it.
+  kResumed = CNTK_READER_EPOCH_RESUMED,
+  /// Its end was reported: NextStep gave nothing, or GetMinibatch a minibatch past the end.
+  kOver = CNTK_READER_EPOCH_OVER,
+};
+
+/// The epoch in force.
+struct CurrentEpoch {
+  /// As it was started.
+  EpochConfiguration configuration;
+  EpochState state = EpochState::kStarted;
+};
+
 /// How much data there is; what is not known (yet) is empty.
 struct Sizes {
   /// Samples of one sweep, in the unit of minibatch and epoch sizes.
@@ -308,15 +325,30 @@ class Reader {
 
   /// Starts an epoch. Needed before the first minibatch, except after RestoreCheckpoint.
   void StartEpoch(const EpochConfiguration& epoch) {
-    CheckShare(epoch);
-    detail::CheckNumber("The number of the epoch", epoch.index);
-    if (epoch.sweeps == 0)
-      throw Error(ErrorKind::kInvalidArgument,
-                  "Epoch size in sweeps cannot be 0. Leave it out for no limit, or set it to at least 1.");
-    const cntk_reader_epoch raw = {
-        sizeof raw,         epoch.workers,      epoch.rank,    epoch.minibatch_size, epoch.truncation_length,
-        epoch.right_splice, epoch.cross_sweeps, epoch.samples, epoch.sweeps,         epoch.index};
+    const cntk_reader_epoch raw = Raw(epoch);
     detail::Call(cntk_reader_epoch_start, handle_.get(), &raw);
+  }
+
+  /// Starts the epoch after the one in force and returns its number, from 0: for training loops that read one
+  /// epoch after the other. `epoch.index` is ignored. After RestoreCheckpoint the first call goes on with the
+  /// rest of the checkpoint's epoch, unless its end was reported before. Throws if the epoch in force has
+  /// another size: then StartEpoch sets the number.
+  std::uint64_t StartNextEpoch(const EpochConfiguration& epoch) {
+    const cntk_reader_epoch raw = Raw(epoch);
+    std::uint64_t index = 0;
+    detail::Call(cntk_reader_epoch_start_next, handle_.get(), &raw, &index);
+    return index;
+  }
+
+  /// The epoch in force, that of a restored checkpoint too; empty before the first one.
+  std::optional<CurrentEpoch> GetEpoch() const {
+    cntk_reader_epoch raw = CNTK_READER_EPOCH_INIT;
+    cntk_reader_epoch_state state = CNTK_READER_EPOCH_NONE;
+    detail::Call(cntk_reader_epoch_get, handle_.get(), &raw, &state);
+    if (state == CNTK_READER_EPOCH_NONE) return std::nullopt;
+    return CurrentEpoch{{raw.workers, raw.rank, raw.minibatch_size, raw.truncation_length, raw.right_splice,
+                         raw.cross_sweeps != 0, raw.samples, raw.sweeps, raw.index},
+                        static_cast<EpochState>(state)};
   }
 
   /// Changes sizes, workers and flags between two minibatches; the position stays.
@@ -454,6 +486,17 @@ class Reader {
     detail::Call(cntk_reader_minibatch_next, handle_.get(), milliseconds, &minibatch, &outcome);
     if (minibatch) step = Read(minibatch);
     return static_cast<Outcome>(outcome);
+  }
+
+  static cntk_reader_epoch Raw(const EpochConfiguration& epoch) {
+    CheckShare(epoch);
+    detail::CheckNumber("The number of the epoch", epoch.index);
+    if (epoch.sweeps == 0)
+      throw Error(ErrorKind::kInvalidArgument,
+                  "Epoch size in sweeps cannot be 0. Leave it out for no limit, or set it to at least 1.");
+    return {sizeof(cntk_reader_epoch), epoch.workers,      epoch.rank,    epoch.minibatch_size,
+            epoch.truncation_length,   epoch.right_splice, epoch.cross_sweeps, epoch.samples,
+            epoch.sweeps,              epoch.index};
   }
 
   /// Refuses negative numbers.

@@ -28,18 +28,23 @@ class Share(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A part of the endless data: the one with this number, from 0, of this size. Sizes are those of the library's epochs."""
+    """A part of the endless data: the one with this number, from 0, of this size."""
 
     samples: int
     sweeps: int
-    number: int
-    #: It was asked for with ``epoch``, and not by the limits of the source.
-    is_epoch: bool
+    number: int = 0
+
+    @classmethod
+    def of(cls, samples: int, sweeps: int, number: int = 0) -> Span:
+        """That of the library's epochs. One sweep, which can be written in two ways, is always the number of sweeps."""
+        if sweeps == lib.UNLIMITED_SWEEPS and samples == lib.ONE_SWEEP:
+            sweeps = 1
+        return cls(samples if sweeps == lib.UNLIMITED_SWEEPS else lib.UNLIMITED_SAMPLES, sweeps, number)
 
     @property
     def has_end(self) -> bool:
         """Whether it ends."""
-        return self.sweeps != lib.UNLIMITED_SWEEPS or self.samples != lib.UNLIMITED_SAMPLES
+        return self.sweeps != lib.UNLIMITED_SWEEPS or self.samples < lib.UNLIMITED_SAMPLES
 
     def at(self, number: int) -> Span:
         """The part of this size with another number."""
@@ -69,7 +74,7 @@ class Epoch:
     ) -> None:
         samples = lib.ONE_SWEEP if samples is None else whole("The number of samples of an epoch", samples, 1)
         self._source = source
-        self._unit = Span(samples, lib.UNLIMITED_SWEEPS, 0, True)
+        self._unit = Span.of(samples, lib.UNLIMITED_SWEEPS)
         self._asked = None if index is None else whole("The index of an epoch", index)
         self._share = None if size is None else whole("The minibatch size", size, 1), workers, rank
         #: Its number, from 0; None before the first minibatch.
@@ -78,54 +83,43 @@ class Epoch:
     def __iter__(self) -> Iterator[Minibatch]:
         source = self._source
         size, workers, rank = self._share
-        span, continues = self._next()
-        if not continues:
-            source._begin(span, source._share(size, workers, rank))
-        self.index = span.number
-        mark = source._enter_loop(span)
+        self.index = source._begin(self._unit, self._number(), source._share(size, workers, rank))
+        mark = source._enter_loop()
         while True:
             source._check_loop(mark)
             minibatch = source._next_step(size, workers, rank)
-            if minibatch is not None:
-                yield minibatch
-            if minibatch is None or minibatch.end_of_epoch:
-                source._leave_loop(mark)
+            if minibatch is None:
                 return
+            yield minibatch
 
-    def _next(self) -> tuple[Span, bool]:
-        """What the next loop reads, and whether that continues what a state was taken in."""
+    def _number(self) -> int | None:
+        """The number of the epoch that the next loop reads; None: the one that follows, or the rest of a restored one."""
         source = self._source
-        span = source._span
         if self._asked is not None:
-            return self._unit.at(self._asked), False
-        if source._pending is not None or source._is_restored:
+            return self._asked
+        if source._pending is not None:
             raise lib.state_error(
-                "The source was restored from a checkpoint that does not know of epochs. Continue it with minibatches() or "
+                "The source was restored from CNTK's state, which does not know of epochs. Continue it with minibatches() or "
                 "next_minibatch(), pass `index` to begin a certain epoch, or save and load epochs with state_dict() and "
                 "load_state_dict()."
             )
-        if span is None or not span.is_epoch:
-            return self._unit, False
-        if span.at(0) != self._unit:
-            raise lib.state_error(
-                f"The epochs of this source had {_size(span)}, and now one of {_size(self._unit)} is asked for, whose number is "
-                "not known: pass `index`, which counts epochs of the new size from 0."
-            )
-        if source._resumes:
-            return span, True
-        return span.at(span.number + 1), False
+        span, _ = source._current()
+        if span is None:
+            return 0
+        # The limits of the source are no epochs.
+        return 0 if span.at(0) == source._limits != self._unit else None
 
     @property
     def samples(self) -> int | None:
         """Samples of all workers in the epoch; None as long as that is not known."""
-        if self._unit.samples != lib.ONE_SWEEP:
+        if self._unit.sweeps == lib.UNLIMITED_SWEEPS:
             return self._unit.samples
         return self._source.sizes.samples
 
     @property
     def delivered(self) -> int:
         """Samples of all workers that the epoch has delivered up to the last minibatch."""
-        return self._source.progress.delivered if self._source._span is not None else 0
+        return self._source.progress.delivered if self._source._current()[0] is not None else 0
 
     def __len__(self) -> int:
         source = self._source
@@ -138,13 +132,10 @@ class Epoch:
                 "The number of minibatches is not known before they are read: sequences have different lengths, or the data are "
                 "not indexed yet, or several workers share them without lockstep. Measure progress in samples: see Epoch.samples."
             )
-        _, continues = self._next()
+        span, state = source._current()
+        continues = self._number() is None and state == lib.RESUMED and span is not None and span.at(0) == self._unit
         left = max(samples - self.delivered, 0) if continues else samples
         return (left + share.minibatch_size - 1) // share.minibatch_size
-
-
-def _size(span: Span) -> str:
-    return "one sweep" if span.samples == lib.ONE_SWEEP else f"{span.samples} samples"
 
 
 class SourceState(NamedTuple):
@@ -153,7 +144,7 @@ class SourceState(NamedTuple):
     checkpoint: bytes | None  #: None: nothing was read
     cntk: Mapping[str, int] | None  #: CNTK's state that was restored, if nothing was read since
     span: Span | None
-    finished: bool
+    finished: bool  #: all of the span was read
     share: Share | None
 
     def encode(self) -> dict[str, Json]:
@@ -178,7 +169,7 @@ class SourceState(NamedTuple):
             return cls(
                 None if checkpoint is None else base64.b64decode(checkpoint, validate=True),
                 None if cntk is None else whole_state(cntk),
-                None if span is None else Span(int(span[0]), int(span[1]), int(span[2]), bool(span[3])),
+                None if span is None else Span.of(int(span[0]), int(span[1]), int(span[2])),
                 bool(state["finished"]),
                 None if share is None else Share(int(share[0]), int(share[1]), int(share[2])),
             )

@@ -35,6 +35,8 @@ NO_TIMEOUT = 2**64 - 1
 
 MINIBATCH = 0  # of cntk_reader_outcome
 PENDING = 2
+#: cntk_reader_epoch_state: none was started, a restored checkpoint's is not over, its end was reported.
+NO_EPOCH, RESUMED, OVER = 0, 2, 3
 
 INVALID_ARGUMENT = 3  # of cntk_reader_exception
 STATUS_NAMES = {
@@ -525,6 +527,8 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "chunk_size_suggest": [_HANDLE, c_uint64, POINTER(c_uint64)],
     "stream_describe": [_HANDLE, c_size_t, POINTER(StreamInfo)],
     "epoch_start": [_HANDLE, POINTER(Epoch)],
+    "epoch_start_next": [_HANDLE, POINTER(Epoch), POINTER(c_uint64)],
+    "epoch_get": [_HANDLE, POINTER(Epoch), POINTER(ctypes.c_int)],
     "configuration_set": [_HANDLE, POINTER(Configuration)],
     "configuration_get": [_HANDLE, POINTER(Configuration)],
     "minibatch_next": [_HANDLE, c_uint64, _HANDLE_OUT, POINTER(c_int)],

@@ -61,6 +61,8 @@ State = Union[Mapping[str, int], bytes]
 Handle = TypeVar("Handle", c_void_p, Optional[c_void_p])
 
 _start_epoch = lib.checked("epoch_start")
+_start_next_epoch = lib.checked("epoch_start_next")
+_get_epoch = lib.checked("epoch_get", quick=True)
 _set_configuration = lib.checked("configuration_set")
 _get_configuration = lib.checked("configuration_get")
 _read_minibatch = lib.checked("minibatch_read")
@@ -83,7 +85,7 @@ def _limits(max_samples: int | None, max_sweeps: int | None) -> Span:
         samples = lib.ONE_SWEEP if max_samples == FULL_DATA_SWEEP else whole("max_samples", max_samples)
     if max_sweeps is not None:
         sweeps = whole("max_sweeps", max_sweeps)
-    return Span(samples, sweeps, 0, False)
+    return Span.of(samples, sweeps)
 
 
 def _reopened(
@@ -312,16 +314,8 @@ class MinibatchSource(OpenReader):
         """As if nothing had been read."""
         #: Minibatch size, workers and rank in force; None before the first minibatch.
         self._in_force: Share | None = None
-        #: What is being read; None before the first minibatch, and where bytes were restored that do not say it.
-        self._span: Span | None = None
         #: CNTK's state, restored before the first minibatch.
         self._pending: dict[str, int] | None = None
-        #: Bytes were restored, so that `_span` is not known.
-        self._is_restored = False
-        #: A loop has come to the end of `_span`.
-        self._finished = False
-        #: The next loop continues `_span`, because its state was loaded.
-        self._resumes = False
         #: Counts loops over epochs, to recognize one that another has taken the place of.
         self._loops = getattr(self, "_loops", 0) + 1
         #: The next read may take long: the last one did, or it is the first one.
@@ -365,10 +359,7 @@ class MinibatchSource(OpenReader):
             _no_device("device", device)
             return self._mapped(minibatch_size_in_samples, input_map or {}, num_data_partitions, partition_index)
         handle = self._take(self._read, minibatch_size_in_samples, num_data_partitions, partition_index)
-        minibatch = Minibatch(handle, self.streams)
-        if minibatch.end_of_epoch and not minibatch.is_step:
-            self._finished = True
-        return minibatch
+        return Minibatch(handle, self.streams)
 
     def _next_step(self, size: int | None, workers: int | None, rank: int | None) -> Minibatch | None:
         """The next minibatch with data or, in lockstep, that all workers take part in; None at the end."""
@@ -379,7 +370,7 @@ class MinibatchSource(OpenReader):
         """What ``read`` gives with these arguments of a call in force."""
         share = self._share(size, workers, rank)
         if self._in_force is None:
-            self._begin(self._limits, share)
+            self._begin(self._limits, 0, share)
         try:
             with self._exclusive():
                 if self._in_force != share and self._is_slow:
@@ -470,8 +461,9 @@ class MinibatchSource(OpenReader):
         check_rank(share.workers, share.rank)
         return share
 
-    def _begin(self, span: Span, share: Share) -> None:
-        """Goes to the start of a part of the data."""
+    def _begin(self, span: Span, number: int | None, share: Share) -> int:
+        """Goes to the start of a part of the data and returns its number. ``None``: to the next one of this size, or to the rest of
+        one that was restored."""
         epoch = lib.Epoch(
             workers=share.workers,
             rank=share.rank,
@@ -479,43 +471,32 @@ class MinibatchSource(OpenReader):
             cross_sweeps=1,
             samples=span.samples,
             sweeps=span.sweeps,
-            index=span.number,
+            index=number or 0,
         )
+        started = ctypes.c_uint64(number or 0)
 
         def work() -> None:
-            state = self._state() if span.number else {}
-            first = self._local_state(span, epoch, state) if _LOCAL_SWEEP in state else self._pending
-            _start_epoch(self._handle, byref(epoch))
+            if number is None:
+                _start_next_epoch(self._handle, byref(epoch), byref(started))
+            else:
+                _start_epoch(self._handle, byref(epoch))
             self._in_force = share
-            if first is not None:
-                self._set_state(first)
-            self._span, self._pending = span, None
-            self._finished = self._is_restored = False
+            if self._pending is not None:
+                self._set_state(self._pending)
+            self._pending = None
             self._is_slow = True
 
         with self._exclusive(), self._causes():
             self._interruptibly(work)
+        return started.value
 
-    def _local_state(self, span: Span, epoch: lib.Epoch, state: dict[str, int]) -> dict[str, int]:
-        """Where a later part begins of data whose chunks list their sequences when they are loaded, as CNTK's state.
-
-        The library knows only the first epoch of such data, but every sweep can be begun: the state that CNTK has there is
-        known. Where samples come to lie is known only after reading, so a part that is measured in samples has to be the next
-        one.
-        """
-        epoch.index = 0
-        if span.samples == lib.ONE_SWEEP or span.sweeps != lib.UNLIMITED_SWEEPS:
-            sweeps = 1 if span.sweeps == lib.UNLIMITED_SWEEPS else span.sweeps
-            first = sweeps * span.number
-            epoch.samples, epoch.sweeps = lib.UNLIMITED_SAMPLES, first + sweeps
-            return {key: first if key in ("sweepIndex", _LOCAL_SWEEP) else 0 for key in state}
-        if self._span != span.at(span.number - 1) or not self._finished:
-            raise lib.state_error(
-                f"Epoch {span.number} of {span.samples} samples cannot be begun here: its first sample is known only to a source "
-                "that has just read the epoch before it to its end, because these data list their sequences when they are "
-                "loaded. Read epochs of one sweep, or make the deserializer a ComposableUserDeserializer."
-            )
-        return {**state, "baseSampleCount": 0}
+    def _current(self) -> tuple[Span | None, int]:
+        """The part of the data that is being read, if any, and how far it has come: RESUMED, OVER, or another number."""
+        epoch, state = lib.Epoch(), ctypes.c_int()
+        if self._in_force is None:
+            return None, lib.NO_EPOCH
+        _get_epoch(self._handle, byref(epoch), byref(state))
+        return (None if state.value == lib.NO_EPOCH else Span.of(epoch.samples, epoch.sweeps, epoch.index)), state.value
 
     def _configure(self, share: Share) -> None:
         # The truncation in force stays.
@@ -543,17 +524,15 @@ class MinibatchSource(OpenReader):
     def _minibatches(
         self, minibatch_size_in_samples: int | None, num_data_partitions: int | None, partition_index: int | None
     ) -> Iterator[Minibatch]:
-        if self._finished and self._limits.has_end and self._span is not None:
-            index = 0 if self._span.is_epoch else self._span.number + 1
+        span, state = self._current()
+        if span is not None and state == lib.OVER and self._limits.has_end:
             share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
-            self._begin(self._limits.at(index), share)
+            self._begin(self._limits, None if span.at(0) == self._limits else 0, share)
         while True:
             minibatch = self._next_step(minibatch_size_in_samples, num_data_partitions, partition_index)
-            if minibatch is not None:
-                yield minibatch
-            if minibatch is None or minibatch.end_of_epoch:
-                self._finished = True
+            if minibatch is None:
                 return
+            yield minibatch
 
     def __iter__(self) -> Iterator[Minibatch]:
         return self.minibatches()
@@ -587,20 +566,14 @@ class MinibatchSource(OpenReader):
         self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
         return Epoch(self, samples, index, minibatch_size_in_samples, num_data_partitions, partition_index)
 
-    def _enter_loop(self, span: Span) -> int:
+    def _enter_loop(self) -> int:
         """A loop over an epoch begins."""
-        self._resumes = False
         self._loops += 1
         return self._loops
 
     def _check_loop(self, mark: int) -> None:
         if mark != self._loops:
             raise lib.state_error("Another epoch of the source was begun: this loop cannot go on.")
-
-    def _leave_loop(self, mark: int) -> None:
-        """A loop over an epoch has come to its end."""
-        if mark == self._loops:
-            self._finished = True
 
     @property
     def current_position(self) -> dict[str, int]:
@@ -646,19 +619,17 @@ class MinibatchSource(OpenReader):
     def restore_from_checkpoint(self, checkpoint: State, *, allow_changed_values: bool = False) -> None:
         """Continues where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
 
-        The latter also bring back limits, minibatch size and workers; they fit the same data and configuration only. If values of
+        The latter also bring back limits, minibatch size, workers and the epoch; they fit the same data and configuration only. If values of
         the data were changed on purpose, ``allow_changed_values=True`` continues with them: keys and lengths must be the same.
         """
 
         def work() -> None:
             if isinstance(checkpoint, (bytes, bytearray, memoryview)):
                 self._resume(bytes(checkpoint), allow_changed_values)
-                self._is_restored = True
             elif self._in_force is None:
                 self._pending = whole_state(checkpoint)
             else:
                 self._set_state(whole_state(checkpoint))
-                self._finished = False
 
         with self._exclusive(), self._causes():
             self._interruptibly(work)
@@ -684,8 +655,8 @@ class MinibatchSource(OpenReader):
         """
         with self._exclusive():
             checkpoint = None if self._in_force is None else self._save()
-        state = SourceState(checkpoint, self._pending, self._span, self._finished, self._in_force)
-        return state.encode()
+            span, state = self._current()
+        return SourceState(checkpoint, self._pending, span, state == lib.OVER, self._in_force).encode()
 
     @explained("source.load_state_dict(state)", state_dict=TABLE, allow_changed_values=FLAG)
     def load_state_dict(self, state_dict: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
@@ -714,13 +685,7 @@ class MinibatchSource(OpenReader):
                     "Load the state of the worker with this rank, save states at the end of a sweep, or "
                     "let the workers have one timeline: MinibatchSource(..., lockstep=True)."
                 )
-            self._interruptibly(partial(self._continue, state, state.checkpoint, allow_changed_values))
-
-    def _continue(self, state: SourceState, checkpoint: bytes, allow_changed_values: bool) -> None:
-        self._resume(checkpoint, allow_changed_values)
-        self._span, self._finished = state.span, state.finished
-        self._is_restored = state.span is None
-        self._resumes = not state.finished
+            self._interruptibly(partial(self._resume, state.checkpoint, allow_changed_values))
 
     def get_state(self) -> dict[str, Json]:
         """:meth:`state_dict`, by the name that Grain's iterators have for it."""
@@ -733,7 +698,7 @@ class MinibatchSource(OpenReader):
 
     def _begins_anywhere(self, span: Span | None) -> bool:
         """Whether what follows a part of the data begins at a place that does not depend on the workers that have read the part."""
-        in_samples = span is not None and span.samples != lib.ONE_SWEEP and span.sweeps == lib.UNLIMITED_SWEEPS
+        in_samples = span is not None and span.sweeps == lib.UNLIMITED_SWEEPS
         return not (in_samples and _LOCAL_SWEEP in self._state())
 
     def _set_state(self, state: Mapping[str, int]) -> None:

@@ -25,7 +25,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ._epoch import LoaderState
 from ._explain import explained
-from ._library import ReaderError
+from ._library import OVER, ReaderError
 from ._minibatch import Minibatch
 from ._process import set_threads
 from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, Is, Maybe, Whole, Within
@@ -187,10 +187,12 @@ class Dataset(IterableDataset[Item]):
         source, mark, is_over = self.source, (info.seed - info.id) & ((1 << 39) - 1), False
         if not self._is_loaded:
             epoch = self._next = self._follow(mark, info.id)
-        elif self._next is not None or source._span is None:
-            epoch = self._next = self._next or 0
         else:
-            epoch, is_over = source._span.number, source._finished
+            span, state = source._current()
+            if self._next is not None or span is None:
+                epoch = self._next = self._next or 0
+            else:
+                epoch, is_over = span.number, state == OVER
         self._is_loaded = False
         self._rounds[info.id % _MOST_WORKERS] = mark << 24 | epoch
         return iter(()) if is_over else self._read()

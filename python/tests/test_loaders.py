@@ -275,7 +275,7 @@ class Epochs(WithFiles):
             parts = [samples(source.epoch(30, samples=100)) for _ in range(4)]
             self.assertEqual([len(part) for part in parts], [100] * 4)
             self.assertEqual(sorted(parts[0] + parts[1]), list(range(200)))
-            with self.assertRaisesRegex(ReaderError, "Epoch 9 of 100 samples cannot be begun"):
+            with self.assertRaisesRegex(ReaderError, "Epoch 9 of 100 samples cannot be started"):
                 next(iter(source.epoch(30, samples=100, index=9)))
 
     def test_mistakes(self):
@@ -285,10 +285,26 @@ class Epochs(WithFiles):
             next(iter(source.epoch(50)))
             with self.assertRaisesRegex(ReaderError, "had one sweep, and now one of 10 samples"):
                 next(iter(source.epoch(50, samples=10)))
-            source.restore_from_checkpoint(source.save_checkpoint())
+        with self.open() as source:
+            source.restore_from_checkpoint({"minibatchSourcePosition": 0})
             with self.assertRaisesRegex(ReaderError, "does not know of epochs"):
                 next(iter(source.epoch(50)))
             self.assertTrue(next(iter(source.epoch(50, index=0))))
+
+    def test_the_bytes_of_a_checkpoint_know_the_epoch(self):
+        for options in MODES:
+            with self.subTest(options), self.open(minibatch_size=50, **options) as source:
+                samples(source.epoch())
+                loop = iter(source.epoch())
+                next(loop)
+                inside = source.save_checkpoint()
+                rest = samples(loop)
+                after = source.save_checkpoint()
+                third = samples(source.epoch())
+                for checkpoint, expected in ((inside, [rest, third]), (after, [third])):
+                    with self.open(minibatch_size=50, **options) as other:
+                        other.restore_from_checkpoint(checkpoint)
+                        self.assertEqual([samples(other.epoch()) for _ in expected], expected)
 
 
 class States(WithFiles):

@@ -2,7 +2,9 @@
 
 use super::minibatch::Descriptions;
 use super::{Builder, EpochCursor, EpochIter, Minibatch};
-use crate::reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Reader as Engine, Sizes, State};
+use crate::reader::{
+    Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Reader as Engine, Sizes, State,
+};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use std::fmt;
@@ -53,6 +55,48 @@ impl Reader {
     pub fn epoch(&mut self, epoch: Epoch) -> Result<EpochIter<'_>> {
         let cursor = self.epoch_cursor(epoch)?;
         Ok(EpochIter::new(self, cursor))
+    }
+
+    /// Starts the epoch after the one in force and gives its minibatches: the first call starts epoch
+    /// 0, the next one epoch 1, and so on. `epoch` says their size, workers and flags.
+    ///
+    /// After [`Reader::restore`] the first call goes on with the rest of the checkpoint's epoch, unless
+    /// its end was reported before. An error if the epoch in force has another size: then
+    /// [`Reader::epoch`] with [`Epoch::index`] says which one to start.
+    ///
+    /// ```no_run
+    /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
+    /// use cntk_reader::Epoch;
+    ///
+    /// let sweep = Epoch::sweeps(1).minibatch_size(256);
+    /// loop {
+    ///     for minibatch in reader.next_epoch(sweep)? {
+    ///         let minibatch = minibatch?;
+    ///     }
+    ///     if reader.current_epoch().is_some_and(|(index, _)| index == 9) {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok::<(), cntk_reader::Error>(())
+    /// ```
+    pub fn next_epoch(&mut self, epoch: Epoch) -> Result<EpochIter<'_>> {
+        let cursor = self.next_epoch_cursor(epoch)?;
+        Ok(EpochIter::new(self, cursor))
+    }
+
+    /// Starts an epoch, as [`Reader::next_epoch`] does, for a loop that does not borrow the reader.
+    pub fn next_epoch_cursor(&mut self, epoch: Epoch) -> Result<EpochCursor> {
+        let (read, ..) = epoch.numbers();
+        check_size(&read)?;
+        self.engine.start_next_epoch(&epoch)?;
+        Ok(self.rest_cursor())
+    }
+
+    /// The number of the epoch in force, from 0, and how far it has come; `None` before the first one.
+    /// A checkpoint that was restored brings its epoch back.
+    #[must_use]
+    pub fn current_epoch(&self) -> Option<(u64, EpochState)> {
+        self.engine.current_epoch().map(|(epoch, state)| (epoch.numbers().3, state))
     }
 
     /// The minibatches from the current position to the end of the epoch, after [`Reader::restore`] or a loop that was

@@ -65,6 +65,20 @@ impl EpochConfig {
         self.sweeps != SWEEPS_UNLIMITED || self.samples == SIZE_OF_SWEEP
     }
 
+    /// Sweeps before an epoch that is measured in sweeps.
+    pub fn first_sweep(&self) -> u64 {
+        self.sweep_count().saturating_mul(self.index)
+    }
+
+    /// Sweeps up to the end of an epoch that is measured in sweeps.
+    pub fn last_sweep(&self) -> u64 {
+        self.first_sweep().saturating_add(self.sweep_count())
+    }
+
+    fn sweep_count(&self) -> u64 {
+        if self.sweeps == SWEEPS_UNLIMITED { 1 } else { self.sweeps }
+    }
+
     /// The span of this epoch over data whose sweep has `sweep` samples.
     ///
     /// CNTK 2.7: the size is `sweep * sweeps` if sweeps are limited, else one sweep if the size is [`SIZE_OF_SWEEP`],

@@ -57,6 +57,8 @@ pub(super) struct Checkpoint {
     /// The configuration in force: the epoch's own, or the one that replaced it later.
     pub read: ReadConfig,
     pub progress: Progress,
+    /// The end of the epoch was reported.
+    pub is_over: bool,
 }
 
 /// Name of the fact that records how many chunks the facts about the data cover. Without it they cover all chunks.
@@ -65,6 +67,10 @@ const COVERED: &str = "chunks compared";
 /// Name of the fact that has samples of the data. Checkpoints of versions that took none have no
 /// such fact.
 const CONTENT: &str = "content of the data";
+
+/// The pair that says that the end of the epoch was reported, after the facts. Versions that did not
+/// record it wrote none, and readers ignore pairs that they do not know.
+const OVER: (&str, &str) = ("epoch", "over");
 
 /// What the order and the content of the minibatches depend on.
 pub(super) struct Facts {
@@ -251,6 +257,7 @@ pub(super) fn encode(
     epoch: &Epoch,
     read: &ReadConfig,
     progress: &Progress,
+    is_over: bool,
 ) -> Result<Vec<u8>> {
     let Progress { position, invalid, queues, .. } = progress;
     // Two numbers of 8 bytes for each queue, and three for each of its sequences.
@@ -258,8 +265,9 @@ pub(super) fn encode(
     let mut out = room::with_capacity(queued + BESIDE_QUEUES, room::SLOTS)?;
     out.extend(MAGIC);
     out.extend(VERSION.to_le_bytes());
-    put(&mut out, facts.len() as u64);
-    for (name, value) in facts {
+    put(&mut out, facts.len() as u64 + u64::from(is_over));
+    let over = is_over.then_some(OVER);
+    for (name, value) in facts.iter().map(|(name, value)| (*name, value.as_str())).chain(over) {
         put_text(&mut out, name);
         put_text(&mut out, value);
     }
@@ -341,7 +349,9 @@ fn decode_against(
     let mut input = Input(body);
     let theirs = input.facts().ok_or_else(damaged)?;
     compare(&theirs, &own(&theirs)?)?;
-    input.checkpoint()?.filter(|_| input.0.is_empty()).ok_or_else(damaged)
+    let checkpoint = input.checkpoint()?.filter(|_| input.0.is_empty()).ok_or_else(damaged)?;
+    let is_over = theirs.iter().any(|(name, value)| (name.as_str(), value.as_str()) == OVER);
+    Ok(Checkpoint { is_over, ..checkpoint })
 }
 
 const OTHER_VALUES: &str = "Restore it with the data that it was taken over, or start from the beginning. If the values were changed on \
@@ -469,7 +479,7 @@ impl Input<'_> {
         let position = ReaderPosition::from_numbers(numbers)?;
         let invalid = self.number()?;
         let progress = Progress { position, invalid, ..Progress::default() };
-        Some(Checkpoint { epoch, read, progress })
+        Some(Checkpoint { epoch, read, progress, is_over: false })
     }
 
     fn queue(&mut self) -> Result<Option<Queue>> {
@@ -490,7 +500,8 @@ mod tests {
     use super::*;
 
     fn encoded(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
-        encode(facts, &checkpoint.epoch, &checkpoint.read, &checkpoint.progress).expect("memory")
+        encode(facts, &checkpoint.epoch, &checkpoint.read, &checkpoint.progress, checkpoint.is_over)
+            .expect("memory")
     }
 
     fn decode(bytes: &[u8], facts: &[Fact]) -> Result<Checkpoint> {
@@ -514,13 +525,15 @@ mod tests {
             ..Progress::default()
         };
         let epoch = Epoch { read, samples: 1000, sweeps: u64::MAX, index: 2 };
-        (vec![("order", "not randomized".to_owned())], Checkpoint { epoch, read, progress })
+        (vec![("order", "not randomized".to_owned())], Checkpoint { epoch, read, progress, is_over: false })
     }
 
     #[test]
     fn what_is_written_is_read_back() {
         let (facts, checkpoint) = example();
         assert_eq!(decode(&encoded(&facts, &checkpoint), &facts).expect("valid"), checkpoint);
+        let over = Checkpoint { is_over: true, ..checkpoint };
+        assert_eq!(decode(&encoded(&facts, &over), &facts).expect("valid"), over);
     }
 
     #[test]

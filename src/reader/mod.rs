@@ -6,6 +6,7 @@ mod capacity;
 mod checkpoint;
 mod engine;
 mod epoch;
+mod epochs;
 mod fetcher;
 mod handoff;
 mod inspect;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use build::Others;
 pub use epoch::{Epoch, ReadConfig};
+pub use epochs::EpochState;
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
@@ -81,8 +83,10 @@ pub struct Reader {
     takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
     epoch: Option<(Epoch, ReadConfig)>,
+    /// How far that epoch has come, as the caller knows.
+    state: EpochState,
     /// Its last minibatch was delivered.
-    is_over: bool,
+    is_ended: bool,
     /// Where that epoch starts.
     start: EpochStart,
     inspection: Inspection,
@@ -192,7 +196,8 @@ impl Reader {
                 || matches!(options.packing, Packing::Truncated { .. })
                 || has_images_alone(options),
             epoch: None,
-            is_over: false,
+            state: EpochState::Started,
+            is_ended: false,
             start: EpochStart::default(),
             inspection,
             meter,
@@ -219,26 +224,6 @@ impl Reader {
     /// The texts of sequence keys.
     pub fn corpus(&self) -> &Arc<Corpus> {
         &self.corpus
-    }
-
-    /// Starts an epoch. Needed before the first read.
-    pub fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
-        self.check_sizes(&epoch.read)
-            .and_then(|()| self.check_capacity(epoch, &epoch.read))
-            .map_err(|error| self.worded(error))?;
-        let (epoch, start, progress) = self.change(|pipeline| {
-            let epoch = pipeline.start_epoch(epoch)?;
-            Ok((epoch, pipeline.epoch_start(), pipeline.progress(Progress::default())?))
-        })?;
-        self.start = start;
-        self.epoch = Some((epoch, epoch.read));
-        self.is_over = false;
-        self.delivered = progress;
-        self.bound = None;
-        self.worker = Some((epoch.read.workers, epoch.read.rank));
-        self.move_barren(BarrenSweep::go_on);
-        self.warn_of_idle_workers(epoch.read.workers);
-        Ok(())
     }
 
     /// Changes sizes, workers and flags between two minibatches; the position stays, queued data of the truncated mode
@@ -320,13 +305,6 @@ impl Reader {
         self.lockstep
     }
 
-    /// Whether everything in the epoch has been delivered, of all workers.
-    fn is_at_end(&self) -> bool {
-        let progress = self.progress().ok();
-        progress
-            .is_some_and(|progress| progress.expected.is_some_and(|expected| progress.delivered >= expected))
-    }
-
     /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
     /// users' deserializers the arrays that they hand over.
     pub fn memory(&self) -> MemoryUse {
@@ -359,7 +337,7 @@ impl Reader {
             pipeline.set_state(state)?;
             pipeline.progress(Progress::default())
         })?;
-        self.is_over = false;
+        (self.state, self.is_ended) = (EpochState::Started, false);
         self.bound = None;
         self.move_barren(BarrenSweep::begin);
         Ok(())
@@ -371,7 +349,7 @@ impl Reader {
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
         let (epoch, read) = self.epoch()?;
         let facts = self.facts.at(&self.delivered)?;
-        checkpoint::encode(&facts, &epoch, &read, &self.delivered)
+        checkpoint::encode(&facts, &epoch, &read, &self.delivered, self.state == EpochState::Over)
     }
 
     /// Restores a [checkpoint](Reader::checkpoint). Also starts the epoch that it was taken in, so a
@@ -390,7 +368,7 @@ impl Reader {
     }
 
     fn restore_if(&mut self, checkpoint: &[u8], values: Values) -> Result<()> {
-        let Checkpoint { epoch, read, progress } =
+        let Checkpoint { epoch, read, progress, is_over } =
             self.run(|reader| checkpoint::decode(checkpoint, &reader.facts, values))?;
         let before = (self.start, self.delivered.clone(), self.epoch, self.bound);
         let restored = self.change(|pipeline| {
@@ -411,7 +389,8 @@ impl Reader {
                 self.unsettled = Unsettled::Epoch;
             })?;
         }
-        self.is_over = false;
+        self.is_ended = is_over || self.is_at_end();
+        self.state = if is_over { EpochState::Over } else { EpochState::Resumed };
         if let Some(pipeline) = self.engine.pipeline() {
             pipeline.forget_errors();
         }
@@ -439,7 +418,7 @@ impl Reader {
     fn fits_any_workers(&self, read: &ReadConfig) -> bool {
         let is_alone = read.workers == 1 && self.delivered.queues.is_empty() && !self.inspection.is_listed();
         let is_between = self.progress().is_ok_and(|progress| progress.delivered == 0 && progress.sweep == 0);
-        self.lockstep || is_alone || is_between || self.is_at_end()
+        self.lockstep || is_alone || is_between || self.is_at_common_end()
     }
 
     /// Refuses other workers than those of a checkpoint that was just restored, if they would lose

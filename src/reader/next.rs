@@ -5,7 +5,7 @@
 use super::barren::{self, BarrenSweep};
 use super::engine::unusable;
 use super::prefetch_batch::Assembled;
-use super::{Reader, Unsettled};
+use super::{EpochState, Reader, Unsettled};
 use crate::pack::Minibatch;
 use crate::{Error, Result};
 use std::task::Poll;
@@ -54,7 +54,7 @@ impl Reader {
 
     fn step(&mut self, deadline: Option<Instant>) -> Result<Poll<Option<Minibatch>>> {
         self.epoch()?;
-        while !self.is_over {
+        while !self.is_ended {
             if !self.prepare(deadline)? {
                 return Ok(Poll::Pending);
             }
@@ -63,6 +63,7 @@ impl Reader {
                 return Ok(Poll::Ready(Some(minibatch)));
             }
         }
+        self.state = EpochState::Over;
         Ok(Poll::Ready(None))
     }
 
@@ -105,7 +106,13 @@ impl Reader {
             return Err(error);
         }
         minibatch.is_step = takes_part || !minibatch.streams.is_empty();
-        self.is_over = minibatch.end_of_epoch;
+        self.is_ended = minibatch.end_of_epoch;
+        self.state = match self.state {
+            _ if self.is_ended && !minibatch.is_step => EpochState::Over,
+            // Other workers have more to read.
+            EpochState::Over => EpochState::Started,
+            state => state,
+        };
         Ok(minibatch)
     }
 

@@ -318,7 +318,7 @@ impl Pipeline {
     ) -> Result<EpochStart> {
         read.workers().check()?;
         self.source.check(&progress.queues)?;
-        self.source.start_epoch(epoch)?;
+        self.source.enter_epoch(epoch)?;
         let start = self.epoch_start();
         self.source.selector.timeline.configure(&read.workers())?;
         self.source.resume(progress)?;
@@ -348,9 +348,16 @@ impl Source {
         Ok(())
     }
 
+    /// Starts an epoch at its first sample.
     fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         self.forget_planned();
         self.selector.timeline.start_epoch(&epoch.timeline())
+    }
+
+    /// Takes over an epoch in whose middle it goes on, by [`Source::resume`].
+    fn enter_epoch(&mut self, epoch: &Epoch) -> Result<()> {
+        self.forget_planned();
+        self.selector.timeline.enter_epoch(&epoch.timeline())
     }
 
     /// Begins another batch.

@@ -184,8 +184,9 @@ impl TimelineSource {
         let deserializer = match deserializer {
             AnyDeserializer::Known(deserializer) => deserializer,
             AnyDeserializer::Listing(deserializer) => {
-                let timeline = Box::new(LocalTimeline::new(deserializer.chunk_count(), order)?);
-                return Ok(TimelineSource::Local(timeline, ListedChunks::new(deserializer, pool)?));
+                let timeline = LocalTimeline::new(deserializer.chunk_count(), order)?
+                    .with_first_epoch_only(options.in_place_of.is_some());
+                return Ok(TimelineSource::Local(Box::new(timeline), ListedChunks::new(deserializer, pool)?));
             }
         };
         let timeline: Box<dyn Timeline> = match order {
@@ -201,6 +202,14 @@ impl TimelineSource {
         match self {
             TimelineSource::Global(timeline, _) => timeline.start_epoch(epoch),
             TimelineSource::Local(timeline, _) => timeline.start_epoch(epoch),
+        }
+    }
+
+    /// Takes over an epoch in whose middle it goes on, by [`TimelineSource::resume`].
+    pub(super) fn enter_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
+        match self {
+            TimelineSource::Global(timeline, _) => timeline.start_epoch(epoch),
+            TimelineSource::Local(timeline, _) => timeline.enter_epoch(epoch),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::reference::ReferenceTimeline;
 use super::tests::{Lists, chunks, samples, started, sweeps, workers};
 use super::*;
+use crate::randomize::SWEEPS_UNLIMITED;
 use crate::randomize::random::Random;
 
 /// Reads, resumes in the same timeline and in new ones, for all kinds of data, with the reference alongside.

@@ -28,6 +28,10 @@ impl Windows for InOrder {
         ["currentChunkPosition", "currentSequencePosition"]
     }
 
+    fn first_of(&self, _sweep: u64) -> [u64; 2] {
+        [0, 0]
+    }
+
     /// `sweep` of the cursor is the running number of the chunk's first sequence.
     fn start(&self, [chunk, number]: [u64; 2]) -> Option<Cursor> {
         (chunk < self.chunks).then_some(Cursor { at: chunk, sweep: number, budget: 1 })

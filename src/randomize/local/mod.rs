@@ -20,7 +20,7 @@ mod window;
 
 pub use window::{Chunks, LocalPosition};
 
-use super::{EpochConfig, SIZE_OF_SWEEP, SWEEPS_UNLIMITED, Selection, WorkerConfig};
+use super::{EpochConfig, Selection, WorkerConfig};
 use crate::error::ExceptionClass;
 use crate::limits::{LARGEST_MINIBATCH, LONGEST_WAY};
 use crate::memory::room;
@@ -43,6 +43,10 @@ enum Limit {
 pub struct LocalTimeline {
     windows: Box<dyn Windows>,
     workers: WorkerConfig,
+    /// The epoch that was started last.
+    epoch: Option<EpochConfig>,
+    /// Only the first epoch can be started, as in CNTK 2.7.
+    knows_first_epoch_only: bool,
     limit: Limit,
     position: LocalPosition,
     segment: Option<Segment>,
@@ -67,6 +71,8 @@ impl LocalTimeline {
         Ok(LocalTimeline {
             windows,
             workers: WorkerConfig { workers: 1, rank: 0, cross_sweeps: true },
+            epoch: None,
+            knows_first_epoch_only: false,
             limit: Limit::Sweeps(1),
             position: LocalPosition::default(),
             segment: None,
@@ -78,17 +84,59 @@ impl LocalTimeline {
         })
     }
 
-    /// Starts an epoch, at the very beginning. With this timeline CNTK knows only the first epoch.
+    /// Refuses every epoch but the first one, as CNTK 2.7 does.
+    #[must_use]
+    pub fn with_first_epoch_only(mut self, is_so: bool) -> Self {
+        self.knows_first_epoch_only = is_so;
+        self
+    }
+
+    /// Starts an epoch at its beginning. Where samples lie is known only after they were read, so an
+    /// epoch that is measured in samples is the first one, or it follows one that was read to its end.
     pub fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         epoch.workers.check()?;
-        if epoch.index != 0 {
+        let start = self.start_of(epoch)?;
+        self.enter_epoch(epoch)?;
+        self.position = start;
+        Ok(())
+    }
+
+    /// The beginning of an epoch.
+    fn start_of(&self, epoch: &EpochConfig) -> Result<LocalPosition> {
+        if epoch.index == 0 {
+            return Ok(LocalPosition::default());
+        }
+        if self.knows_first_epoch_only {
             let message = "LocalTimelineRandomizerBase is not supported for old configs.";
             return Err(Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message));
         }
-        let limit = if epoch.sweeps != SWEEPS_UNLIMITED {
-            Limit::Sweeps(epoch.sweeps)
-        } else if epoch.samples == SIZE_OF_SWEEP {
-            Limit::Sweeps(1)
+        if epoch.is_in_sweeps() {
+            let sweeps = epoch.first_sweep();
+            return Ok(LocalPosition {
+                window: self.windows.first_of(sweeps),
+                sweeps,
+                ..LocalPosition::default()
+            });
+        }
+        let before = EpochConfig { index: epoch.index - 1, ..*epoch };
+        let is_over = self.is_over() || self.windows.is_barren(&self.workers);
+        if self.epoch == Some(before) && self.workers == epoch.workers && is_over {
+            return Ok(LocalPosition { samples: 0, ..self.position });
+        }
+        let EpochConfig { samples, index, .. } = epoch;
+        let message = format!("Epoch {index} of {samples} samples cannot be started here.");
+        Err(Error::state(message).with_detail(
+            "The data list their sequences when they are loaded, so its first sample is known only to a reader that has just read \
+             the epoch before it to its end, as the same worker. Read epochs of whole sweeps, or have the deserializer describe its \
+             sequences before they are loaded.",
+        ))
+    }
+
+    /// Takes over an epoch whose position follows by [`LocalTimeline::resume`].
+    pub fn enter_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
+        epoch.workers.check()?;
+        let limit = if epoch.is_in_sweeps() {
+            Limit::Sweeps(epoch.last_sweep())
         } else {
             let size = EpochConfig { index: 0, ..*epoch }.span(0)?.end;
             let WorkerConfig { workers, rank, .. } = epoch.workers;
@@ -97,6 +145,7 @@ impl LocalTimeline {
             Limit::Samples(size / workers + u64::from(rest > rank))
         };
         self.limit = limit;
+        self.epoch = Some(*epoch);
         self.workers = epoch.workers;
         self.position = LocalPosition::default();
         self.segment = None;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::deserialize::Listing;
-use crate::randomize::SIZE_UNLIMITED;
 use crate::randomize::WindowSize;
+use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use std::collections::BTreeSet;
 
 /// Chunks made from lists of lengths, which count their loads.
@@ -283,10 +283,8 @@ fn limits_are_checked() {
     assert!(timeline.next(0, &mut lists, &mut selection).is_err());
     let error = timeline.next(1 << 31, &mut lists, &mut selection).expect_err("too large");
     assert_eq!(error.message(), "The size of a minibatch cannot exceed max int.");
-    let late = EpochConfig { index: 1, ..sweeps(1, workers(1, 0)) };
-    assert!(timeline.start_epoch(&late).is_err());
-    let nothing = EpochConfig { samples: 0, sweeps: SWEEPS_UNLIMITED, ..late };
-    assert!(timeline.start_epoch(&EpochConfig { index: 0, ..nothing }).is_err());
+    let nothing = EpochConfig { samples: 0, sweeps: SWEEPS_UNLIMITED, ..sweeps(1, workers(1, 0)) };
+    assert!(timeline.start_epoch(&nothing).is_err());
     assert!(timeline.start_epoch(&sweeps(1, workers(2, 2))).is_err());
 }
 
@@ -361,4 +359,72 @@ fn a_state_of_more_sweeps_than_the_epoch_has_is_its_end() {
             assert!(selection.sequences.is_empty() && selection.end_of_epoch, "{order:?}: {passed} sweeps");
         }
     }
+}
+
+/// The texts of the first epochs of a timeline.
+fn epochs(data: &[Vec<u32>], order: Order, epoch: EpochConfig, count: u64) -> Vec<String> {
+    let mut timeline = LocalTimeline::new(data.len() as u32, order).expect("memory");
+    let read = |index| {
+        timeline.start_epoch(&EpochConfig { index, ..epoch }).expect("an epoch");
+        read_all(&mut Lists::new(data), &mut timeline, 3)
+    };
+    (0..count).map(read).collect()
+}
+
+#[test]
+fn later_epochs_go_on_where_the_ones_before_end() {
+    let data = ones(&[4, 3, 5, 2]);
+    let numbers = |text: &str| -> Vec<usize> {
+        text.split([';', ' ', '*']).filter_map(|number| number.parse().ok()).collect()
+    };
+    for order in [Order::InOrder, chunks(1, 7), chunks(2, 3), samples(3, 1)] {
+        for worker in [workers(1, 0), workers(2, 1)] {
+            let one = sweeps(1, worker);
+            let by_epochs = epochs(&data, order, one, 4);
+            // The order of a window that lies in two sweeps depends on both, so sets are compared.
+            let mut seen: Vec<usize> = by_epochs.iter().flat_map(|epoch| numbers(epoch)).collect();
+            let mut whole = numbers(&order_of(&data, order, sweeps(4, worker), 3));
+            (seen.sort_unstable(), whole.sort_unstable());
+            assert_eq!(seen, whole, "{order:?}");
+            // Each can be started at once.
+            let mut timeline = started(&data, order, one);
+            timeline.start_epoch(&EpochConfig { index: 2, ..one }).expect("an epoch");
+            assert_eq!(read_all(&mut Lists::new(&data), &mut timeline, 3), by_epochs[2], "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn epochs_in_samples_follow_one_another() {
+    let data = ones(&[4, 3, 5, 2]);
+    let five = EpochConfig { workers: workers(1, 0), samples: 5, sweeps: SWEEPS_UNLIMITED, index: 0 };
+    for order in [Order::InOrder, chunks(2, 3)] {
+        let read = epochs(&data, order, five, 3);
+        let all = read.join(" ");
+        let count = all.split([';', ' ', '*']).filter(|text| text.parse::<usize>().is_ok()).count();
+        assert_eq!(count, 15, "{order:?}: {all}");
+        let mut timeline = started(&data, order, five);
+        let late = |timeline: &mut LocalTimeline, epoch: EpochConfig| {
+            timeline.start_epoch(&epoch).map_err(|error| error.message().to_owned())
+        };
+        let refused = Err("Epoch 1 of 5 samples cannot be started here.".to_owned());
+        // Not before the first one is over, not by another worker, and not of another size.
+        assert_eq!(late(&mut timeline, EpochConfig { index: 1, ..five }), refused);
+        read_all(&mut Lists::new(&data), &mut timeline, 3);
+        let other = EpochConfig { workers: workers(2, 0), index: 1, ..five };
+        assert_eq!(late(&mut timeline, other), refused);
+        assert!(late(&mut timeline, EpochConfig { samples: 6, index: 1, ..five }).is_err());
+        assert!(late(&mut timeline, EpochConfig { index: 2, ..five }).is_err());
+        assert_eq!(late(&mut timeline, EpochConfig { index: 1, ..five }), Ok(()));
+    }
+}
+
+/// CNTK 2.7 knows only the first epoch of such data.
+#[test]
+fn in_cntks_place_only_the_first_epoch_is_started() {
+    let timeline = LocalTimeline::new(2, Order::InOrder).expect("memory");
+    let mut timeline = timeline.with_first_epoch_only(true);
+    let error = timeline.start_epoch(&EpochConfig { index: 1, ..sweeps(1, workers(1, 0)) });
+    let error = error.expect_err("a later epoch");
+    assert_eq!(error.message(), "LocalTimelineRandomizerBase is not supported for old configs.");
 }

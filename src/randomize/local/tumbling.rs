@@ -102,6 +102,10 @@ impl Windows for Tumbling {
         ["chunkPosition", "sweepIndex"]
     }
 
+    fn first_of(&self, sweep: u64) -> [u64; 2] {
+        [0, sweep]
+    }
+
     fn start(&self, [at, sweep]: [u64; 2]) -> Option<Cursor> {
         let budget = match self.size {
             WindowSize::Chunks(size) | WindowSize::Samples(size) => i64::try_from(size).unwrap_or(i64::MAX),

@@ -86,6 +86,9 @@ pub(super) trait Windows: Send {
     /// CNTK's names of the two numbers that say where a window begins.
     fn keys(&self) -> [&'static str; 2];
 
+    /// The first window of a sweep.
+    fn first_of(&self, sweep: u64) -> [u64; 2];
+
     /// Where the first segment of a window begins, or `None` if there is no such window.
     fn start(&self, window: [u64; 2]) -> Option<Cursor>;
 
