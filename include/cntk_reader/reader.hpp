@@ -494,9 +494,16 @@ class Reader {
     if (epoch.sweeps == 0)
       throw Error(ErrorKind::kInvalidArgument,
                   "Epoch size in sweeps cannot be 0. Leave it out for no limit, or set it to at least 1.");
-    return {sizeof(cntk_reader_epoch), epoch.workers,      epoch.rank,    epoch.minibatch_size,
-            epoch.truncation_length,   epoch.right_splice, epoch.cross_sweeps, epoch.samples,
-            epoch.sweeps,              epoch.index};
+    return {sizeof(cntk_reader_epoch),
+            epoch.workers,
+            epoch.rank,
+            epoch.minibatch_size,
+            epoch.truncation_length,
+            epoch.right_splice,
+            epoch.cross_sweeps,
+            epoch.samples,
+            epoch.sweeps,
+            epoch.index};
   }
 
   /// Refuses negative numbers.

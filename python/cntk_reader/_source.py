@@ -619,8 +619,9 @@ class MinibatchSource(OpenReader):
     def restore_from_checkpoint(self, checkpoint: State, *, allow_changed_values: bool = False) -> None:
         """Continues where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
 
-        The latter also bring back limits, minibatch size, workers and the epoch; they fit the same data and configuration only. If values of
-        the data were changed on purpose, ``allow_changed_values=True`` continues with them: keys and lengths must be the same.
+        The latter also bring back limits, minibatch size, workers and the epoch, the rest of which the next loop delivers. They fit the
+        same data and configuration only. If values of the data were changed on purpose, ``allow_changed_values=True`` continues with
+        them: keys and lengths must be the same.
         """
 
         def work() -> None:

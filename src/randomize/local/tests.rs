@@ -384,7 +384,8 @@ fn later_epochs_go_on_where_the_ones_before_end() {
             // The order of a window that lies in two sweeps depends on both, so sets are compared.
             let mut seen: Vec<usize> = by_epochs.iter().flat_map(|epoch| numbers(epoch)).collect();
             let mut whole = numbers(&order_of(&data, order, sweeps(4, worker), 3));
-            (seen.sort_unstable(), whole.sort_unstable());
+            seen.sort_unstable();
+            whole.sort_unstable();
             assert_eq!(seen, whole, "{order:?}");
             // Each can be started at once.
             let mut timeline = started(&data, order, one);
