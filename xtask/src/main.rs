@@ -101,9 +101,9 @@ cargo xtask COMMAND [OPTIONS]
       --no-golden          random cases only
       --module             this project's composite module in CNTK instead of the C++ header; also a third party's module
       --exits N            with --module, runs of a program that ends while chunks are loaded, each way (default 30)
-      --version V          2.7 (default), 2.6 or 2.5.1; with --module also 2.4, 2.3.1, 2.1, 2.0 and 2.0.beta15, which are built;
+      --version V          2.7 (default), 2.6 or 2.5.1; with --module also 2.4, 2.3.1, 2.1, 2.0 and 2.0.beta15, if the folder
+                           $CNTK_OLD_HOST has a subfolder of this name with its libraries in libs;
                            with the suffix -gcc5 it has the strings of GCC 5
-      --git GIT            a git directory with CNTK's history, to build a version from
       --write FOLDER       writes the random cases there instead of comparing them
       --threads N          cases at a time (default 3)
   fuzz                     inputs that coverage finds, by libFuzzer, for 10 minutes; see fuzz/README.md

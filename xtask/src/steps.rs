@@ -163,11 +163,7 @@ pub const ALL: &[Step] = &[
             oracle::module_step(project)
         },
     ),
-    step(
-        "old-cntk",
-        "the same inside CNTK 2.0 to 2.4, where one was built from its history",
-        oracle::old_step,
-    ),
+    step("old-cntk", "the same inside CNTK 2.0 to 2.4, where CNTK_OLD_HOST has one", oracle::old_step),
     step(
         "cntk-python",
         "reading and training in Python under real CNTK, with the modules in its modules' place",

@@ -1,19 +1,22 @@
-//! Real CNTK, installed or built under target/oracle by scripts of their own.
+//! Real CNTK: installed under target/oracle by scripts, or an old one that is there already.
 
 use crate::console;
 use crate::dropin::{Host, MODULES};
-use crate::portable::Age;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The versions that can be installed, the one that the golden cases come from first.
 pub const VERSIONS: [&str; 3] = ["2.7", "2.6", "2.5.1"];
 
-/// The versions that can be built from CNTK's history: one of each generation of its interface that was never published as a package,
-/// or only as one for old systems.
-pub const BUILT: [&str; 5] = ["2.0.beta15", "2.0", "2.1", "2.3.1", "2.4"];
+/// Versions that cannot be installed: one of each generation of CNTK's interface that was never published as a package, or only as one
+/// for old systems.
+const OLD: [&str; 5] = ["2.0.beta15", "2.0", "2.1", "2.3.1", "2.4"];
+
+/// The environment variable with a folder of old CNTKs. Each has a subfolder of its name with its libraries in `libs` and, of a beta,
+/// the BrainScript program in `bin`.
+pub const OLD_HOSTS: &str = "CNTK_OLD_HOST";
 
 /// The scripts' exit status when this machine cannot have what they install.
 const CANNOT: i32 = 3;
@@ -57,37 +60,9 @@ pub fn install(project: &Project, version: &str) -> Result<Installed> {
     if is_installed(project, version) {
         return Ok(Installed::Yes(cntk));
     }
-    run(project, cntk, "install-cntk.sh", &[])
-}
-
-/// [`install`], or builds the version from `git`, a git directory with CNTK's history. A version that ends with `-gcc5` is built with the
-/// strings of GCC 5, although its releases were not.
-pub fn install_or_build(project: &Project, version: &str, git: Option<&Path>) -> Result<Installed> {
-    let host = Host::by_version(version)?;
-    if !BUILT.contains(&host.version) {
-        return install(project, version);
-    }
-    let cntk = Cntk { folder: folder(project, &host.name()), host };
-    if is_installed(project, &host.name()) {
-        return Ok(Installed::Yes(cntk));
-    }
-    let Some(git) = git else {
-        let reason = format!(
-            "CNTK {} is not published as a package; --git GIT builds it, where GIT is a git directory with CNTK's history",
-            host.version
-        );
-        return Ok(Installed::No(reason));
-    };
-    let git = git.canonicalize().with_context(|| format!("there is no {}", git.display()))?;
-    let strings = if host.age == Age::Gcc48 { "OLD" } else { "NEW" };
-    run(project, cntk, "build-cntk.sh", &[&git.display().to_string(), strings])
-}
-
-/// Runs a script that makes a CNTK.
-fn run(project: &Project, cntk: Cntk, name: &str, arguments: &[&str]) -> Result<Installed> {
     let mut missing = None;
     project.part(&format!("CNTK {} into {}", cntk.host.name(), cntk.folder.display()), || {
-        missing = script(project, name, &cntk, arguments)?;
+        missing = script(project, "install-cntk.sh", &cntk)?;
         Ok(())
     })?;
     Ok(match missing {
@@ -96,25 +71,55 @@ fn run(project: &Project, cntk: Cntk, name: &str, arguments: &[&str]) -> Result<
     })
 }
 
+/// [`install`], or an old CNTK that is there already: in the subfolder of its name of [`OLD_HOSTS`]. A version that ends with `-gcc5`
+/// was built with the strings of GCC 5, although its releases were not.
+pub fn find_or_install(project: &Project, version: &str) -> Result<Installed> {
+    let host = Host::by_version(version)?;
+    if !OLD.contains(&host.version) {
+        return install(project, version);
+    }
+    Ok(match old_folder(&host.name()) {
+        Some(folder) => Installed::Yes(Cntk { folder, host }),
+        None => {
+            let name = host.name();
+            Installed::No(format!(
+                "CNTK {name} is not published as a package, and there is no folder {name}/libs with its libraries in ${OLD_HOSTS}"
+            ))
+        }
+    })
+}
+
+/// The names of the old CNTKs that are there.
+pub fn old_hosts() -> Vec<String> {
+    let names = OLD.into_iter().flat_map(|version| [version.to_owned(), format!("{version}-gcc5")]);
+    names.filter(|name| old_folder(name).is_some()).collect()
+}
+
+/// The folder of an old CNTK.
+fn old_folder(name: &str) -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os(OLD_HOSTS)?).join(name);
+    folder.join("libs").is_dir().then_some(folder)
+}
+
 /// Makes CNTK's image module loadable; returns the reason if that is impossible.
 pub fn images(project: &Project, cntk: &Cntk) -> Result<Option<String>> {
-    if BUILT.contains(&cntk.version()) {
-        return Ok(Some("this CNTK was built without its image module".to_owned()));
+    if cntk.is_old() {
+        return Ok(Some("old CNTKs are used without their image module".to_owned()));
     }
     let mut missing = None;
     project.part("libraries for CNTK's image module", || {
-        missing = script(project, "install-image-libs.sh", cntk, &[])?;
+        missing = script(project, "install-image-libs.sh", cntk)?;
         Ok(())
     })?;
     Ok(missing)
 }
 
 /// Runs a script that installs something; returns the reason if it says that it cannot.
-fn script(project: &Project, name: &str, cntk: &Cntk, arguments: &[&str]) -> Result<Option<String>> {
+fn script(project: &Project, name: &str, cntk: &Cntk) -> Result<Option<String>> {
     let path = project.path("xtask/scripts").join(name);
     let (reader, writer) = std::io::pipe()?;
     let mut command = Command::new("bash");
-    command.arg(&path).arg(&cntk.folder).arg(cntk.version()).args(arguments);
+    command.arg(&path).arg(&cntk.folder).arg(cntk.version());
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
     drop(command);
@@ -131,12 +136,17 @@ fn script(project: &Project, name: &str, cntk: &Cntk, arguments: &[&str]) -> Res
 }
 
 impl Cntk {
+    /// Whether it is one that cannot be installed.
+    pub fn is_old(&self) -> bool {
+        OLD.contains(&self.version())
+    }
+
     /// Its composite reader module.
     pub fn module(&self) -> PathBuf {
         self.libraries().join(MODULES[0].file(self.host))
     }
 
-    /// The BrainScript program of a beta that was built.
+    /// The BrainScript program of a beta.
     pub fn program(&self) -> PathBuf {
         self.folder.join("bin/cntk")
     }

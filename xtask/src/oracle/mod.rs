@@ -41,8 +41,6 @@ const SHOWN: usize = 600;
 /// What to compare.
 struct Options {
     version: String,
-    /// CNTK's history, to build old versions from.
-    git: Option<PathBuf>,
     cases: u64,
     seed: u64,
     kind: Option<Kind>,
@@ -60,7 +58,6 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             version: install::VERSIONS[0].to_owned(),
-            git: None,
             cases: 300,
             seed: 1,
             kind: None,
@@ -82,7 +79,6 @@ impl Options {
                 Long("module") => options.module = true,
                 Long("write") => options.write = Some(parser.value()?.into()),
                 Long("version") => options.version = parser.value()?.string()?,
-                Long("git") => options.git = Some(parser.value()?.into()),
                 Long("cases") => options.cases = parser.value()?.parse()?,
                 Long("seed") => options.seed = parser.value()?.parse()?,
                 Long("kind") => options.kind = Some(Kind::by_name(&parser.value()?.string()?)?),
@@ -116,7 +112,7 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
         }
         return Ok(());
     }
-    let cntk = match install::install_or_build(project, &options.version, options.git.as_deref())? {
+    let cntk = match install::find_or_install(project, &options.version)? {
         Installed::Yes(cntk) => cntk,
         Installed::No(reason) => {
             say!("\nNothing was compared: {reason}.");
@@ -149,7 +145,7 @@ fn whole(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
         })?;
     }
     let tally = run(project, cntk, options)?;
-    if !options.module || !install::BUILT.contains(&cntk.version()) {
+    if !options.module || !cntk.is_old() {
         // Published versions are compared by `cargo xtask cntk-python`, too.
         return Ok(tally);
     }
@@ -163,19 +159,15 @@ fn whole(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     }
 }
 
-/// The modules in old CNTKs, of those that were built before: a step.
+/// The modules in old CNTKs, of those that are there: a step.
 pub fn old_step(project: &Project) -> Result<Tally> {
-    let names =
-        install::BUILT.into_iter().flat_map(|version| [version.to_owned(), format!("{version}-gcc5")]);
-    let there: Vec<String> = names.filter(|name| install::is_installed(project, name)).collect();
-    if there.is_empty() {
-        return Tally::skipped(
-            "no old CNTK was built: cargo xtask oracle --module --version 2.0.beta15 --git GIT, where GIT has CNTK's history",
-        );
+    let names = install::old_hosts();
+    if names.is_empty() {
+        return Tally::skipped(&format!("${} names no folder with an old CNTK", install::OLD_HOSTS));
     }
     let options = Options { cases: OLD_CASES, exits: 0, module: true, ..Options::default() };
-    there.iter().try_fold(Tally::default(), |tally, name| {
-        let Installed::Yes(cntk) = install::install_or_build(project, name, None)? else { return Ok(tally) };
+    names.iter().try_fold(Tally::default(), |tally, name| {
+        let Installed::Yes(cntk) = install::find_or_install(project, name)? else { return Ok(tally) };
         Ok(tally.and(whole(project, &cntk, &options)?))
     })
 }
