@@ -102,6 +102,10 @@ impl Positions {
                 .zip(self.before.get(number + 1).copied().flatten());
             // The first step starts the reader: before it there is no position.
             let Some((before, after)) = both else { continue };
+            // At the end of a sweep, a start or a restored state enters the next one, and other sizes do not.
+            if name.starts_with("config ") && before == after {
+                continue;
+            }
             if moves(name) {
                 let to = after / self.sweep;
                 if after < before && to == sweep {
@@ -342,6 +346,21 @@ pub mod tests {
         assert!(known([0, 0, 10, 2, 7, 9], 3, false), "at the end of a sweep it is still in it");
         assert!(!known([0, 0, 5, 2, 12, 14], 4, false), "the next sweep has the seed again");
         assert!(known([0, 0, 5, 2, 12, 14], 4, true), "but what is packed may come from before");
+    }
+
+    #[test]
+    fn other_sizes_enter_no_other_sweep() {
+        let known = |second: &str, before: [u64; 6]| {
+            let steps = ["start", "read", second, "restore", "read"].map(str::to_owned);
+            let positions = Positions { sweep: 10, before: before.map(Some).to_vec() };
+            positions.is_after_going_back(&steps, 4, false)
+        };
+        assert!(known("config ", [0, 0, 10, 10, 2, 7]), "the sweep has ended, and is still the current one");
+        assert!(!known("restore", [0, 0, 10, 10, 2, 7]), "the next sweep was entered");
+        assert!(!known("start ", [0, 0, 10, 10, 2, 7]), "the next sweep was entered");
+        assert!(known("config ", [0, 0, 5, 5, 2, 7]));
+        assert!(!known("config ", [0, 0, 10, 10, 12, 17]), "forward");
+        assert!(!known("config ", [0, 0, 15, 15, 2, 7]), "to another sweep");
     }
 
     /// A minibatch with a sample for each key in the streams `features` and `labels`.
