@@ -203,6 +203,19 @@ impl Difference<'_> {
         ours.is_some() && ours == cntk
     }
 
+    /// Whether both lines are minibatches that differ in dense values alone, and only in those of sequences with keys such as these.
+    fn differs_in_dense_values_of(&self, is_such: &dyn Fn(&str) -> bool) -> bool {
+        let others = |output: &Output| -> Option<serde_json::Value> {
+            let mut line: serde_json::Value = serde_json::from_str(output.lines.get(self.line)?).ok()?;
+            for stream in line["result"]["streams"].as_array_mut()? {
+                delivered::forget(stream, is_such);
+            }
+            Some(line)
+        };
+        let (ours, cntk) = (others(self.ours), others(self.cntk));
+        self.differs_in_dense_values_alone() && ours.is_some() && ours == cntk
+    }
+
     /// The number of reads that failed.
     fn failures(&self, output: &Output) -> usize {
         let results = self.case.steps.iter().zip(output.lines.iter().skip(1));
@@ -267,7 +280,7 @@ pub fn compare(
 pub mod tests {
     use super::*;
     use crate::dropin::HOSTS;
-    use crate::oracle::generate::{SHORT_LABELS, SMALL_LABELS};
+    use crate::oracle::generate::{Rng, SHORT_LABELS, SMALL_LABELS, container};
     use serde_json::Value;
 
     fn verdict(config: &str, steps: &[&str], ours: &[&str], cntk: &[&str], end: End) -> String {
@@ -509,6 +522,97 @@ pub mod tests {
         assert_eq!(of(config, &[("a", 1, 0), ("b", 3, 0)]), "2", "one more sequence");
         assert_eq!(of("truncated = true", &[("a", 3, 0)]), "2", "text");
         assert_eq!(of(&config.replace("true", "false"), &[("a", 3, 0)]), "2", "whole sequences");
+    }
+
+    /// A case with a map of two members of a container, which holds these.
+    fn of_members(config: &str, steps: &[&str], members: &[(&str, &[u8])]) -> Case {
+        let members: Vec<_> =
+            members.iter().map(|&(name, content)| (name.to_owned(), content.to_vec())).collect();
+        let zip = container::zip(&mut Rng::new(1), &members);
+        let map = b"a\t.../c.zip@/a.jpg\t0\nb\t.../c.zip@/b.jpg\t0\n".to_vec();
+        Case { files: vec![("map.txt".to_owned(), map), ("c.zip".to_owned(), zip)], ..case(config, steps) }
+    }
+
+    #[test]
+    fn members_that_nobody_reads_may_be_missing() {
+        let config = "maxErrors = 1\ntype = \"ImageDeserializer\"";
+        let of = |members: &[(&str, &[u8])], messages: &str, ours: &str, is_module| {
+            let case = of_members(config, &["start "], members);
+            let cntk = Output {
+                messages: messages.to_owned(),
+                ..output(&["{\"create\":{\"error\":\"runtime_error\"}}"], End::Done)
+            };
+            match compare(&case, (HOSTS[0], is_module), &output(&[ours], End::Done), &cntk, &|| None) {
+                Verdict::Known(rule, _) => rule.name.to_owned(),
+                _ => "different".to_owned(),
+            }
+        };
+        let (one, both) = ([("a.jpg", &b"x"[..])], [("a.jpg", &b"x"[..]), ("b.jpg", b"y")]);
+        let missing = "Sequence b.jpg is not found in container c.zip.";
+        assert_eq!(of(&one, missing, CREATED, false), "left out images");
+        assert_eq!(of(&both, missing, CREATED, false), "different", "it is not missing");
+        assert_eq!(of(&one, "Another error.", CREATED, false), "different");
+        assert_eq!(of(&one, missing, CREATED, true), "different", "in CNTK's place");
+        let failed = "{\"create\":{\"error\":\"logic_error\"}}";
+        assert_eq!(of(&one, missing, failed, false), "different", "another error here");
+        let rule = RULES.iter().find(|rule| rule.name == "left out images").expect("the rule");
+        let rest = alone(rule, &of_members(config, &[], &one), 0).expect("a line is left");
+        assert_eq!(rest.files[0].1, b"a\t.../c.zip@/a.jpg\t0\n");
+        assert!(alone(rule, &of_members(config, &[], &one), 2).is_none(), "what was opened is compared");
+    }
+
+    #[test]
+    fn cut_images_excuse_their_own_values_alone() {
+        let (whole, cut) = (&b"\xff\xd8x\xff\xd9"[..], &b"\xff\xd8x"[..]);
+        let of = |config: &str, second, ours: &[(&str, u32, u32)]| {
+            let case = of_members(config, &["start ", "read"], &[("a.jpg", whole), ("b.jpg", second)]);
+            judged(
+                &case,
+                &[CREATED, "s", &read(ours)],
+                "",
+                &[CREATED, "s", &read(&[("a", 1, 0), ("b", 2, 0)])],
+            )
+        };
+        assert_eq!(of("", cut, &[("a", 1, 0), ("b", 9, 0)]), "cut images");
+        assert_eq!(of("", cut, &[("a", 9, 0), ("b", 2, 0)]), "2", "the value of another image");
+        assert_eq!(of("", cut, &[("a", 9, 0), ("b", 9, 0)]), "2", "the value of another image as well");
+        assert_eq!(of("", cut, &[("a", 1, 0), ("c", 2, 0)]), "2", "another key");
+        assert_eq!(of("", cut, &[("b", 9, 0), ("a", 1, 0)]), "2", "another order");
+        assert_eq!(of("", whole, &[("a", 1, 0), ("b", 9, 0)]), "2", "a whole image");
+        assert_eq!(of("truncated = true", cut, &[("a", 1, 0), ("b", 9, 0)]), "2");
+        // In the rest, the container has no other image.
+        let first = of_members("", &["start ", "read"], &[("a.jpg", whole), ("b.jpg", cut)]);
+        let rule = RULES.iter().find(|rule| rule.name == "cut images").expect("the rule");
+        let rest = alone(rule, &first, 2).expect("the other image has moved");
+        let (ours, cntk) = (read(&[("a", 1, 0), ("b", 9, 0)]), read(&[("a", 1, 0), ("b", 2, 0)]));
+        assert_eq!(judged(&rest, &[CREATED, "s", &ours], "", &[CREATED, "s", &cntk]), "2");
+    }
+
+    #[test]
+    fn long_runs_and_narrow_samples_have_to_be_in_the_files() {
+        let long = b"MLF\x01\0\x01\0\0\0\x03\0\0\0\x01\0\x05\0\x03\0\x02\0\0\0\x01\0\0\0\x01\0\x05\0\x02\0";
+        let message = "The runs of an utterance have 2 frames or more, the utterance has 1.";
+        let of = |labels: &[u8], message: &str, ours: &str| {
+            let case = case("", &["start ", "read"]);
+            let case = Case { files: vec![("l.bin".to_owned(), labels.to_vec())], ..case };
+            judged(&case, &[CREATED, "s", ours], message, &[CREATED, "s", &read(&[("a", 1, 0)])])
+        };
+        assert_eq!(of(long, message, FAILED), "long runs");
+        assert_eq!(of(&long[..23], message, FAILED), "2", "no utterance has long runs");
+        assert_eq!(of(long, "The file was changed.", FAILED), "2");
+        assert_eq!(of(long, message, &read(&[("a", 2, 0)])), "2", "a wrong value");
+
+        let message = "HTKDeserializer: 'dim' is smaller than the dimension of the input features.";
+        let of = |dim: u32, message: &str| {
+            let entries = format!("scpFile = \"@DIR@/a.scp\" ; dim = {dim} ; contextWindow = 1:2");
+            let header = vec![0, 0, 0, 9, 0, 3, 13, 64, 0, 12, 0, 9];
+            let files = vec![("a.scp".to_owned(), b"u=a0.mfc[0,1]".to_vec()), ("a0.mfc".to_owned(), header)];
+            let case = Case { files, ..case(&format!("[ {entries} ]"), &["start "]) };
+            judged(&case, &["{\"create\":{\"error\":\"runtime_error\"}}"], message, &[CREATED, "s"])
+        };
+        assert_eq!(of(2, message), "narrow samples");
+        assert_eq!(of(3, message), "0", "the frames are as wide");
+        assert_eq!(of(2, "The file was changed."), "0");
     }
 
     #[test]

@@ -59,6 +59,23 @@ impl Delivered {
     }
 }
 
+/// Replaces the dense values of a minibatch's sequences whose keys are such.
+pub(super) fn forget(stream: &mut Value, is_such: &dyn Fn(&str) -> bool) {
+    let lanes = int(&stream["num_parallel"]);
+    let records = stream["sequences"].as_array().cloned().unwrap_or_default();
+    let keys = stream["keys"].as_array().cloned().unwrap_or_default();
+    let Some(columns) = stream.get_mut("dense").and_then(Value::as_array_mut) else { return };
+    let sequences = records.iter().filter(|record| int(&record[0]) >= 0);
+    for (record, _) in sequences.zip(keys).filter(|(_, key)| key.as_str().is_some_and(is_such)) {
+        let [lane, begin, end] = [1, 2, 3].map(|at| int(&record[at]));
+        for step in begin.max(0)..end {
+            if let Some(column) = columns.get_mut((step * lanes + lane) as usize) {
+                *column = Value::Null;
+            }
+        }
+    }
+}
+
 fn int(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default()
 }

@@ -19,7 +19,8 @@ use crate::golden::Case;
 use anyhow::{Context, Result};
 use bundle::Match;
 pub use htk::{SHORT_LABELS, SMALL_LABELS};
-use rng::Rng;
+pub use image::container;
+pub use rng::Rng;
 use serde_json::Value;
 
 /// What a case reads.

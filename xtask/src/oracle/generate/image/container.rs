@@ -1,9 +1,9 @@
-//! Zip containers and Base64.
+//! Zip containers, written and read again, and Base64.
 
 use super::super::rng::Rng;
 use super::File;
-use flate2::{Compression, Crc, write::DeflateEncoder};
-use std::io::Write;
+use flate2::{Compression, Crc, read::DeflateDecoder, write::DeflateEncoder};
+use std::io::{Read, Write};
 
 /// A zip file with these members, each stored or deflated.
 pub fn zip(rng: &mut Rng, members: &[File]) -> Vec<u8> {
@@ -68,6 +68,61 @@ pub fn base64(content: &[u8]) -> String {
     out
 }
 
+/// A member of a container.
+pub struct Member {
+    pub name: String,
+    pub content: Vec<u8>,
+}
+
+/// The members of a container that the generator wrote; none of anything else.
+pub fn members(zip: &[u8]) -> Vec<Member> {
+    /// Length of the end record, which no comment follows.
+    const END: usize = 22;
+    let Some(end) = zip.len().checked_sub(END) else { return Vec::new() };
+    let mut members = Vec::new();
+    let mut at = word(zip, end + 16);
+    while let Some(place) = at.filter(|&at| zip.get(at..at + 4) == Some(b"PK\x01\x02")) {
+        let Some((member, next)) = member(zip, place) else { break };
+        members.push(member);
+        at = Some(next);
+    }
+    members
+}
+
+/// The member of an entry in the directory, and the place of the next entry.
+fn member(zip: &[u8], entry: usize) -> Option<(Member, usize)> {
+    /// Lengths of an entry and of a member's own header, each without the name.
+    const ENTRY: usize = 46;
+    const HEADER: usize = 30;
+    let (size, name) = (word(zip, entry + 20)?, half(zip, entry + 28)?);
+    let next = entry + ENTRY + name + half(zip, entry + 30)? + half(zip, entry + 32)?;
+    let own = word(zip, entry + 42)?;
+    let data = own + HEADER + half(zip, own + 26)? + half(zip, own + 28)?;
+    let data = zip.get(data..data + size)?;
+    let mut content = Vec::new();
+    match half(zip, entry + 10)? {
+        0 => content.extend(data),
+        _ => drop(DeflateDecoder::new(data).read_to_end(&mut content).ok()?),
+    }
+    let name = zip.get(entry + ENTRY..entry + ENTRY + name)?;
+    Some((Member { name: String::from_utf8_lossy(name).into_owned(), content }, next))
+}
+
+fn half(zip: &[u8], at: usize) -> Option<usize> {
+    let bytes = zip.get(at..)?.first_chunk()?;
+    Some(usize::from(u16::from_le_bytes(*bytes)))
+}
+
+fn word(zip: &[u8], at: usize) -> Option<usize> {
+    let bytes = zip.get(at..)?.first_chunk()?;
+    usize::try_from(u32::from_le_bytes(*bytes)).ok()
+}
+
+/// Whether an image is a JPEG that ends before its marker of the end.
+pub fn is_cut_jpeg(content: &[u8]) -> bool {
+    content.starts_with(b"\xff\xd8") && !content.ends_with(b"\xff\xd9")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +134,28 @@ mod tests {
             [of(""), of("f"), of("fo"), of("foo"), of("foob")],
             ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
         );
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let long = b"0123456789".repeat(50);
+        let files = [("a.jpg", &b"\xff\xd8x"[..]), ("b", &long), ("c.png", b"")];
+        let files = files.map(|(name, content)| (name.to_owned(), content.to_vec()));
+        for seed in 0..8 {
+            let members = members(&zip(&mut Rng::new(seed), &files));
+            let members: Vec<_> = members.into_iter().map(|member| (member.name, member.content)).collect();
+            assert_eq!(members, files);
+        }
+        assert!(
+            members(&zip(&mut Rng::new(1), &[])).is_empty()
+                && members(b"").is_empty()
+                && members(&long).is_empty()
+        );
+    }
+
+    #[test]
+    fn jpegs_without_an_end_are_cut() {
+        assert!(is_cut_jpeg(b"\xff\xd8\xff\xda1"));
+        assert!(!is_cut_jpeg(b"\xff\xd8\xff\xda1\xff\xd9") && !is_cut_jpeg(b"\x89PNG"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A case may have one thing that is wrong or odd on purpose, so that what it changes can be compared by itself.
 
-mod container;
+pub mod container;
 mod old_style;
 mod picture;
 mod transforms;
