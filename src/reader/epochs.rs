@@ -13,7 +13,7 @@ pub enum EpochState {
     /// It was started, and its end was not reported yet.
     Started,
     /// A checkpoint from its middle was restored:
-    /// [`Reader::start_next_epoch`](crate::Reader::start_next_epoch) goes on with the rest of it.
+    /// [`Reader::next_epoch`](crate::Reader::next_epoch) goes on with the rest of it.
     Resumed,
     /// Its end was reported: [`Reader::next`](crate::Reader::next) gave `None`, or
     /// [`Reader::read`](crate::Reader::read) a minibatch past the end.

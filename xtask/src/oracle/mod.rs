@@ -163,7 +163,7 @@ fn whole(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
 pub fn old_step(project: &Project) -> Result<Tally> {
     let names = install::old_hosts();
     if names.is_empty() {
-        return Tally::skipped(&format!("${} names no folder with an old CNTK", install::OLD_HOSTS));
+        return Tally::skipped(format!("${} names no folder with an old CNTK", install::OLD_HOSTS));
     }
     let options = Options { cases: OLD_CASES, exits: 0, module: true, ..Options::default() };
     names.iter().try_fold(Tally::default(), |tally, name| {
