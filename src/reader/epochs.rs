@@ -132,5 +132,5 @@ fn other_size(last: &Epoch, next: &Epoch) -> Error {
         last.describe(),
         next.describe()
     );
-    Error::state(message).with_detail("Start it by its number, which counts epochs of the new size from 0.")
+    Error::state(message).with_detail("Start it by its 'index', which counts epochs of the new size from 0.")
 }
