@@ -316,12 +316,13 @@ typedef enum {
    */
   CNTK_READER_EPOCH_STARTED = 1,
   /**
-   * A checkpoint from its middle was restored: cntk_reader_epoch_start_next goes on with the rest of it.
+   * A checkpoint from its middle was restored: cntk_reader_epoch_start_next goes on with the
+   * rest of it.
    */
   CNTK_READER_EPOCH_RESUMED = 2,
   /**
-   * The end of the epoch was reported: cntk_reader_minibatch_next gave CNTK_READER_OUTCOME_END_OF_EPOCH, or
-   * cntk_reader_minibatch_read a minibatch past the end.
+   * The end of the epoch was reported: cntk_reader_minibatch_next gave
+   * CNTK_READER_OUTCOME_END_OF_EPOCH, or cntk_reader_minibatch_read a minibatch past the end.
    */
   CNTK_READER_EPOCH_OVER = 3,
 } cntk_reader_epoch_state;
@@ -1691,8 +1692,9 @@ typedef struct {
    */
   uint64_t sweeps;
   /**
-   * Which epoch, from 0: it begins at sample `index` * size of the endless sequence of sweeps. Where chunks list their
-   * sequences only when they are loaded, and `samples` is the size, one after 0 has to follow the epoch before it.
+   * Which epoch, from 0: it begins at sample `index` * size of the endless sequence of sweeps.
+   * Where chunks list their sequences only when they are loaded, and `samples` is the size, one
+   * after 0 has to follow the epoch before it.
    */
   uint64_t index;
 } cntk_reader_epoch;
@@ -2593,10 +2595,11 @@ cntk_reader_status cntk_reader_epoch_start(cntk_reader *reader,
                                            cntk_reader_error **error);
 
 /**
- * Starts the epoch after the one in force and gives its number, from 0: for training loops that read one epoch after the
- * other. `epoch` says its size, workers and flags; its member `index` is ignored. Without an epoch in force, or after one
- * without an end, it is number 0. After cntk_reader_checkpoint_restore the first call goes on with the rest of the
- * checkpoint's epoch, unless its end was reported before. An error if the epoch in force has another size, because the
+ * Starts the epoch after the one in force and gives its number, from 0: for training loops that
+ * read one epoch after the other. `epoch` says its size, workers and flags; its member `index` is
+ * ignored. Without an epoch in force, or after one without an end, it is number 0. After
+ * cntk_reader_checkpoint_restore the first call goes on with the rest of the checkpoint's epoch,
+ * unless its end was reported before. An error if the epoch in force has another size, because the
  * number of the next one is not known then: cntk_reader_epoch_start sets it.
  */
 cntk_reader_status cntk_reader_epoch_start_next(cntk_reader *reader,
@@ -2605,8 +2608,8 @@ cntk_reader_status cntk_reader_epoch_start_next(cntk_reader *reader,
                                                 cntk_reader_error **error);
 
 /**
- * Gives the epoch in force, that of a restored checkpoint too, as it was started, and how far it has come.
- * `epoch->struct_size` must be set. If there is none, `epoch` gets its initial values.
+ * Gives the epoch in force, that of a restored checkpoint too, as it was started, and how far it
+ * has come. `epoch->struct_size` must be set. If there is none, `epoch` gets its initial values.
  */
 cntk_reader_status cntk_reader_epoch_get(const cntk_reader *reader,
                                          cntk_reader_epoch *epoch,

@@ -167,7 +167,7 @@ fn the_number_of_an_epoch_of_another_size_has_to_be_given() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, in_order());
     let _ = reader.next_epoch(Epoch::unlimited().minibatch_size(8)).expect("an epoch").next();
-    // What has no end is no epoch before others.
+    // An epoch without an end is not counted.
     let _ = reader.next_epoch(Epoch::sweeps(1).minibatch_size(8)).expect("an epoch").next();
     assert_eq!(reader.current_epoch(), Some((0, EpochState::Started)));
     let error = reader.next_epoch(Epoch::samples(5).minibatch_size(8)).expect_err("another size");

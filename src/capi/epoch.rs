@@ -34,8 +34,9 @@ pub struct cntk_reader_epoch {
     pub samples: u64,
     /// Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
     pub sweeps: u64,
-    /// Which epoch, from 0: it begins at sample `index` * size of the endless sequence of sweeps. Where chunks list their
-    /// sequences only when they are loaded, and `samples` is the size, one after 0 has to follow the epoch before it.
+    /// Which epoch, from 0: it begins at sample `index` * size of the endless sequence of sweeps.
+    /// Where chunks list their sequences only when they are loaded, and `samples` is the size, one
+    /// after 0 has to follow the epoch before it.
     pub index: u64,
 }
 
@@ -85,10 +86,11 @@ pub enum cntk_reader_epoch_state {
     CNTK_READER_EPOCH_NONE = 0,
     /// The epoch was started, and its end was not reported yet.
     CNTK_READER_EPOCH_STARTED = 1,
-    /// A checkpoint from its middle was restored: cntk_reader_epoch_start_next goes on with the rest of it.
+    /// A checkpoint from its middle was restored: cntk_reader_epoch_start_next goes on with the
+    /// rest of it.
     CNTK_READER_EPOCH_RESUMED = 2,
-    /// The end of the epoch was reported: cntk_reader_minibatch_next gave CNTK_READER_OUTCOME_END_OF_EPOCH, or
-    /// cntk_reader_minibatch_read a minibatch past the end.
+    /// The end of the epoch was reported: cntk_reader_minibatch_next gave
+    /// CNTK_READER_OUTCOME_END_OF_EPOCH, or cntk_reader_minibatch_read a minibatch past the end.
     CNTK_READER_EPOCH_OVER = 3,
 }
 
@@ -121,7 +123,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_start(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
+        // member.
         let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
         // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
         // a second thread in a call is refused by its lock.
@@ -129,10 +132,11 @@ pub unsafe extern "C" fn cntk_reader_epoch_start(
     })
 }
 
-/// Starts the epoch after the one in force and gives its number, from 0: for training loops that read one epoch after the
-/// other. `epoch` says its size, workers and flags; its member `index` is ignored. Without an epoch in force, or after one
-/// without an end, it is number 0. After cntk_reader_checkpoint_restore the first call goes on with the rest of the
-/// checkpoint's epoch, unless its end was reported before. An error if the epoch in force has another size, because the
+/// Starts the epoch after the one in force and gives its number, from 0: for training loops that
+/// read one epoch after the other. `epoch` says its size, workers and flags; its member `index` is
+/// ignored. Without an epoch in force, or after one without an end, it is number 0. After
+/// cntk_reader_checkpoint_restore the first call goes on with the rest of the checkpoint's epoch,
+/// unless its end was reported before. An error if the epoch in force has another size, because the
 /// number of the next one is not known then: cntk_reader_epoch_start sets it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_epoch_start_next(
@@ -142,7 +146,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_start_next(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
+        // member.
         let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
         let place = given(index, "index")?;
         // SAFETY: as in cntk_reader_epoch_start.
@@ -152,8 +157,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_start_next(
     })
 }
 
-/// Gives the epoch in force, that of a restored checkpoint too, as it was started, and how far it has come.
-/// `epoch->struct_size` must be set. If there is none, `epoch` gets its initial values.
+/// Gives the epoch in force, that of a restored checkpoint too, as it was started, and how far it
+/// has come. `epoch->struct_size` must be set. If there is none, `epoch` gets its initial values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_epoch_get(
     reader: Option<&cntk_reader>,
@@ -162,7 +167,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_get(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `epoch` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `epoch` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(epoch) }?);
         let state = given(state, "state")?;
         let current = reader.with(|reader| Ok(reader.current_epoch()))?;

@@ -64,7 +64,7 @@ pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_optio
     guard_silently(|| drop(options));
 }
 
-/// What a setter does with a key and a value.
+/// How a setter applies a value to a key.
 type How<V> = fn(&mut Values, &str, V, FrontEnd) -> Result<()>;
 
 /// Checks the key, and changes the values: every setter does this. `value` gets the key.
@@ -215,7 +215,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
     unsafe { change(options, key, key_length, error, set, |_| text_value(text, text_length)) }
 }
 
@@ -229,7 +230,8 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
     unsafe {
         change(options, key, key_length, error, add, |_| {
             Ok(Value::List(vec![text_value(text, text_length)?]))
@@ -248,7 +250,8 @@ pub unsafe extern "C" fn cntk_reader_options_set_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
     unsafe {
         change(options, key, key_length, error, set, |_| Ok(path_of(path, path_length)?.as_path().into()))
     }
@@ -264,7 +267,8 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
     unsafe {
         change(options, key, key_length, error, add, |_| {
             Ok(Value::List(vec![path_of(path, path_length)?.as_path().into()]))
@@ -283,7 +287,8 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that their lengths state.
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
     unsafe {
         change(options, key, key_length, error, add, |_| Ok(Value::Files(vec![path_of(path, path_length)?])))
     }
@@ -509,7 +514,8 @@ mod tests {
             let mut options = cntk_reader_options(Values::default(), FrontEnd::Cpp);
             let (mut error, key) = (MaybeUninit::uninit(), c"contextWindow".as_ptr());
             let (options, place) = (Some(&mut options), Some(&mut error));
-            // SAFETY: the texts have a NUL; the error was written if the status says so, and is owned by this test.
+            // SAFETY: the texts have a NUL; the error was written if the status says so, and is
+            // owned by this test.
             unsafe {
                 let status = match is_added {
                     true => cntk_reader_options_add_text(options, key, END, value.as_ptr(), END, place),

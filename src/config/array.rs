@@ -119,9 +119,9 @@ impl Array {
         self.elements.iter().map(Element::text).map(value).collect()
     }
 
-    /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]` ..., or say the
-    /// types of deserializers that were never a text.
-    /// Each one is opened when the iterator reaches it, so that the errors of earlier ones come first.
+    /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]`
+    /// ..., or say the types of deserializers that were never a text. Each one is opened when the
+    /// iterator reaches it, so that the errors of earlier ones come first.
     pub fn sections(&self) -> impl Iterator<Item = Result<Section>> {
         self.elements.iter().enumerate().map(|(index, element)| {
             let log = Arc::clone(&self.log);

@@ -46,7 +46,7 @@ impl ReadLog {
         ReadLog { front_end: Some(front_end), ..ReadLog::native() }
     }
 
-    /// What messages call an element of the list `path`, a section of this `kind`.
+    /// The name in messages of an element of the list `path`, a section of this `kind`.
     pub(super) fn name_element(&self, path: &str, index: usize, kind: Option<&str>) -> String {
         let element = format!("{path}[{index}]");
         match (self.front_end, kind) {

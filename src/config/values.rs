@@ -236,8 +236,8 @@ pub(super) fn files_of(paths: &[PathBuf]) -> Files {
     Files::of(paths.iter().map(spec).collect())
 }
 
-/// Refuses values that no option with this key has, in the words of a front end. `values` are those that the
-/// option is for.
+/// Refuses values that no option with this key has, in the words of a front end. `values` are those
+/// that the option is for.
 pub(crate) fn check(values: &Values, key: &str, value: &Value, front_end: FrontEnd) -> Result<()> {
     let mut expected = Vec::new();
     for kind in option::kinds_of(key) {

@@ -57,11 +57,11 @@ impl Reader {
         Ok(EpochIter::new(self, cursor))
     }
 
-    /// Starts the epoch after the one in force and gives its minibatches: the first call starts epoch
-    /// 0, the next one epoch 1, and so on. `epoch` says their size, workers and flags.
+    /// Starts the epoch after the one in force and gives its minibatches: the first call starts
+    /// epoch 0, the next one epoch 1, and so on. `epoch` says their size, workers and flags.
     ///
-    /// After [`Reader::restore`] the first call goes on with the rest of the checkpoint's epoch, unless
-    /// its end was reported before. An error if the epoch in force has another size: then
+    /// After [`Reader::restore`] the first call goes on with the rest of the checkpoint's epoch,
+    /// unless its end was reported before. An error if the epoch in force has another size: then
     /// [`Reader::epoch`] with [`Epoch::index`] says which one to start.
     ///
     /// ```no_run
@@ -92,8 +92,8 @@ impl Reader {
         Ok(self.rest_cursor())
     }
 
-    /// The number of the epoch in force, from 0, and how far it has come; `None` before the first one.
-    /// A checkpoint that was restored brings its epoch back.
+    /// The number of the epoch in force, from 0, and how far it has come; `None` before the first
+    /// one. A checkpoint that was restored brings its epoch back.
     #[must_use]
     pub fn current_epoch(&self) -> Option<(u64, EpochState)> {
         self.engine.current_epoch().map(|(epoch, state)| (epoch.numbers().3, state))

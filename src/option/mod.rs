@@ -39,8 +39,8 @@ pub(crate) fn kinds_of(key: &str) -> impl Iterator<Item = Kind> {
     declared(key).map(|option| option.kind)
 }
 
-/// A front end's words for an option with this key: of a deserializer or a transform, which have a type, or of a reader
-/// or a stream, which have none.
+/// A front end's words for an option with this key: of a deserializer or a transform, which have a
+/// type, or of a reader or a stream, which have none.
 pub(crate) fn word_of_key(key: &str, has_type: bool, front_end: FrontEnd) -> String {
     let is_meant = |option: &&Declared| (option.of == Owner::Reader) != has_type;
     let all: Vec<_> = match declared(key).any(|option| is_meant(&option)) {
@@ -56,7 +56,8 @@ pub(crate) fn word_of_key(key: &str, has_type: bool, front_end: FrontEnd) -> Str
     words.join(" or ")
 }
 
-/// What messages call a deserializer of a front end that has no text, by its `type` in CNTK's language and its number, from 1.
+/// The name in messages of a deserializer of a front end that has no text, by its `type` in CNTK's
+/// language and its number, from 1.
 pub(crate) fn name_of_deserializer(kind: &str, number: usize, front_end: FrontEnd) -> String {
     let class = CLASSES.iter().find(|(own, ..)| own.eq_ignore_ascii_case(kind));
     let name = match (class, front_end) {

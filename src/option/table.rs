@@ -64,7 +64,8 @@ pub(super) const NAMED: &[Named] = &[
     // Of one transform.
 ];
 
-/// Deserializers by their types in CNTK's language, with their classes in Rust and C++, and in Python, where these differ.
+/// Deserializers by their types in CNTK's language, with their classes in Rust and C++, and in
+/// Python, where these differ.
 pub(super) const CLASSES: &[(&str, &str, &str)] = &[
     ("CNTKTextFormatDeserializer", "CtfDeserializer", "CTFDeserializer"),
     ("CNTKBinaryFormatDeserializer", "CbfDeserializer", "CBFDeserializer"),

@@ -68,8 +68,8 @@ const COVERED: &str = "chunks compared";
 /// such fact.
 const CONTENT: &str = "content of the data";
 
-/// The pair that says that the end of the epoch was reported, after the facts. Versions that did not
-/// record it wrote none, and readers ignore pairs that they do not know.
+/// The pair that says that the end of the epoch was reported, after the facts. Versions that did
+/// not record it wrote none, and readers ignore pairs that they do not know.
 const OVER: (&str, &str) = ("epoch", "over");
 
 /// What the order and the content of the minibatches depend on.

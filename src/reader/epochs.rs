@@ -45,12 +45,12 @@ impl Reader {
     }
 
     /// Starts the epoch after the one in force and returns its number, from 0. It has the size,
-    /// workers and flags of `epoch`, whose own number does not matter. Without an epoch in force, or
-    /// after one without an end, it is number 0.
+    /// workers and flags of `epoch`, whose own number does not matter. Without an epoch in force,
+    /// or after one without an end, it is number 0.
     ///
     /// After [`Reader::restore`] the first call goes on with the rest of the checkpoint's epoch,
-    /// unless its end was reported before. An error if the epoch in force has another size: then the
-    /// number of the next one is not known, and [`Reader::start_epoch`] sets it.
+    /// unless its end was reported before. An error if the epoch in force has another size: then
+    /// the number of the next one is not known, and [`Reader::start_epoch`] sets it.
     pub fn start_next_epoch(&mut self, epoch: &Epoch) -> Result<u64> {
         let index = match &self.epoch {
             None => 0,
@@ -74,8 +74,8 @@ impl Reader {
         Ok(index)
     }
 
-    /// The epoch in force and its state; `None` before the first one. A checkpoint that was restored
-    /// brings its epoch back.
+    /// The epoch in force and its state; `None` before the first one. A checkpoint that was
+    /// restored brings its epoch back.
     pub fn current_epoch(&self) -> Option<(Epoch, EpochState)> {
         self.epoch.map(|(epoch, _)| (epoch, self.state))
     }

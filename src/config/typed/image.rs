@@ -393,8 +393,9 @@ macro_rules! images {
                 self
             }
 
-            /// Random transforms depend on nothing but their seed, the sweep and the sequence (`reproducibleTransforms`;
-            /// default: that of the [`ReaderOptions`](crate::ReaderOptions)). Otherwise they draw what CNTK draws, which
+            /// Random transforms depend on nothing but their seed, the sweep and the sequence
+            /// (`reproducibleTransforms`; default: that of the
+            /// [`ReaderOptions`](crate::ReaderOptions)). Otherwise they draw what CNTK draws, which
             /// depends on all minibatches read before.
             #[must_use]
             pub fn reproducible_transforms(mut self, reproducible: bool) -> $name {

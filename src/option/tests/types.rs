@@ -1,4 +1,5 @@
-//! The interfaces of Rust, C++ and Python take what is declared: types of parameters, ranges, words, and defaults in comments.
+//! The interfaces of Rust, C++ and Python take what is declared: types of parameters, ranges,
+//! words, and defaults in comments.
 //!
 //! These tests scan the sources as text.
 
@@ -131,7 +132,8 @@ fn python_types(code: &str, word: Word) -> Vec<Vec<&str>> {
     all.map(|kind| vec![kind.split(" = ").next().unwrap_or(kind).trim_end_matches(',')]).collect()
 }
 
-/// Whether a method that takes these types sets an option of this kind. `unsigned`: types of whole numbers without a sign.
+/// Whether a method that takes these types sets an option of this kind. `unsigned`: types of whole
+/// numbers without a sign.
 fn fits(kind: Kind, types: &[&str], unsigned: &[&str]) -> bool {
     let bare = |kind: &str| {
         let kind = kind
@@ -166,7 +168,8 @@ fn fits(kind: Kind, types: &[&str], unsigned: &[&str]) -> bool {
     }
 }
 
-/// The kinds of the options of one owner that a method, a field or an argument sets: it may imply a flag.
+/// The kinds of the options of one owner that a method, a field or an argument sets: it may imply a
+/// flag.
 fn kinds(of: Owner, word_of: fn(&Declared) -> Word, word: &str) -> Vec<Kind> {
     let same = |option: &&Declared| {
         option.of == of && matches!(word_of(option), Word::Key(own) | Word::Method(own) if own == word)
@@ -253,8 +256,8 @@ fn inside<'t>(rule: &'t str, kind: &str) -> Option<&'t str> {
     parts(rule.strip_prefix(kind)?).first().copied()
 }
 
-/// Whether a rule of this kind has bounds that are between two numbers. Without an upper bound of its own it leaves
-/// large numbers to the library.
+/// Whether a rule of this kind has bounds that are between two numbers. Without an upper bound of
+/// its own it leaves large numbers to the library.
 fn is_within(rule: &str, kind: &str, least: i128, most: i128) -> bool {
     rule.strip_prefix(kind).map(parts).is_some_and(|bounds| {
         let is_above = bounds.first().map_or(kind == "Whole(" && least <= 0, |text| number(text) >= least);
@@ -262,8 +265,8 @@ fn is_within(rule: &str, kind: &str, least: i128, most: i128) -> bool {
     })
 }
 
-/// Python refuses wrong values in the call that has them, by rules of its own: these accept no others than the
-/// declaration does, and the same words.
+/// Python refuses wrong values in the call that has them, by rules of its own: these accept no
+/// others than the declaration does, and the same words.
 #[test]
 fn rules_of_python_are_those_of_the_declarations() {
     let code = code(&PYTHON) + &source("python/cntk_reader/_rules.py");

@@ -91,8 +91,9 @@ impl LocalTimeline {
         self
     }
 
-    /// Starts an epoch at its beginning. Where samples lie is known only after they were read, so an
-    /// epoch that is measured in samples is the first one, or it follows one that was read to its end.
+    /// Starts an epoch at its beginning. Where samples lie is known only after they were read, so
+    /// an epoch that is measured in samples is the first one, or it follows one that was read to
+    /// its end.
     pub fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         epoch.workers.check()?;
         let start = self.start_of(epoch)?;

@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 /// The versions that can be installed, the one that the golden cases come from first.
 pub const VERSIONS: [&str; 3] = ["2.7", "2.6", "2.5.1"];
 
-/// Versions that cannot be installed: one of each generation of CNTK's interface that was never published as a package, or only as one
-/// for old systems.
+/// Versions that cannot be installed: one of each generation of CNTK's interface that was never
+/// published as a package, or only as one for old systems.
 const OLD: [&str; 5] = ["2.0.beta15", "2.0", "2.1", "2.3.1", "2.4"];
 
-/// The environment variable with a folder of old CNTKs. Each has a subfolder of its name with its libraries in `libs` and, of a beta,
-/// the BrainScript program in `bin`.
+/// The environment variable with a folder of old CNTKs. Each has a subfolder of its name with its
+/// libraries in `libs` and, of a beta, the BrainScript program in `bin`.
 pub const OLD_HOSTS: &str = "CNTK_OLD_HOST";
 
 /// The scripts' exit status when this machine cannot have what they install.
@@ -71,8 +71,9 @@ pub fn install(project: &Project, version: &str) -> Result<Installed> {
     })
 }
 
-/// [`install`], or an old CNTK that is there already: in the subfolder of its name of [`OLD_HOSTS`]. A version that ends with `-gcc5`
-/// was built with the strings of GCC 5, although its releases were not.
+/// [`install`], or an old CNTK that is there already: in the subfolder of its name of
+/// [`OLD_HOSTS`]. A version that ends with `-gcc5` was built with the strings of GCC 5, although
+/// its releases were not.
 pub fn find_or_install(project: &Project, version: &str) -> Result<Installed> {
     let host = Host::by_version(version)?;
     if !OLD.contains(&host.version) {

@@ -25,7 +25,8 @@ struct Utterance<'a> {
     has_long_runs: bool,
 }
 
-/// The complete utterances of a file of binary labels, and what follows them. `None` if it is no such file.
+/// The complete utterances of a file of binary labels, and what follows them. `None` if it is no
+/// such file.
 fn utterances(content: &[u8]) -> Option<(Vec<Utterance<'_>>, &[u8])> {
     /// The next `N` bytes, and what follows them.
     fn take<const N: usize>(rest: &[u8]) -> Option<([u8; N], &[u8])> {
@@ -60,7 +61,8 @@ pub(super) fn has_long_runs(content: &[u8]) -> bool {
     utterances(content).is_some_and(|(all, _)| all.iter().any(|utterance| utterance.has_long_runs))
 }
 
-/// The case without the utterances of binary labels whose runs are too long. `None` if there are no such utterances, or no others.
+/// The case without the utterances of binary labels whose runs are too long. `None` if there are no
+/// such utterances, or no others.
 pub(super) fn without_long_runs(case: &Case) -> Option<Case> {
     let mut rest = case.clone();
     let (_, content) = rest.files.iter_mut().find(|(name, _)| name == "l.bin")?;
@@ -75,7 +77,8 @@ pub(super) fn without_long_runs(case: &Case) -> Option<Case> {
     Some(rest)
 }
 
-/// The case with a `dim` of the size of the files' frames where it is smaller, and has a context window. `None` if nothing changes.
+/// The case with a `dim` of the size of the files' frames where it is smaller, and has a context
+/// window. `None` if nothing changes.
 pub(super) fn with_wide_samples(case: &Case) -> Option<Case> {
     const SCRIPT: &str = "scpFile = \"@DIR@/";
     let mut parts = case.config.split(SCRIPT);

@@ -3,7 +3,7 @@
 use crate::golden::Case;
 use crate::oracle::generate::container;
 
-/// What a path of a member of a container contains, in front of the member's name.
+/// The part of a container's path in front of a member's name.
 const CONTAINER: &str = "c.zip@/";
 
 /// The lines of the map file, or of the file with Base64, without the ends of lines.
@@ -94,7 +94,8 @@ pub fn has_missing_members(case: &Case) -> bool {
     lines(case).into_iter().any(is_missing)
 }
 
-/// The case without the lines of images that its container lacks. `None` if there are no such lines, or no others.
+/// The case without the lines of images that its container lacks. `None` if there are no such
+/// lines, or no others.
 pub fn without_missing_members(case: &Case) -> Option<Case> {
     without_lines(case, missing_members(case))
 }
@@ -110,8 +111,9 @@ fn cut_images(case: &Case) -> impl Fn(&[u8]) -> bool {
     }
 }
 
-/// The case in which no memory has other images when a JPEG that is cut off is read: others than such JPEGs move out of the container,
-/// to files of their own. If there are none, the first such JPEG stays alone. `None` if it is alone already, or if there is none.
+/// The case in which no memory has other images when a JPEG that is cut off is read: others than
+/// such JPEGs move out of the container, to files of their own. If there are none, the first such
+/// JPEG stays alone. `None` if it is alone already, or if there is none.
 pub fn with_cut_images_alone(case: &Case) -> Option<Case> {
     let is_cut = cut_images(case);
     let members = members(case)?;

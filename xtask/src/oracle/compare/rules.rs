@@ -177,7 +177,8 @@ pub(super) const RULES: [Rule; 32] = [
             let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
             let is_left_out =
                 difference.says("The image is left out, and counts against the reader's 'maxErrors'");
-            // CNTK looks for all members of a container when it opens it. Here one may never be needed.
+            // CNTK looks for all members of a container when it opens it. Here one may never be
+            // needed.
             let is_never_read = difference.line == 0
                 && !is_error(&line(difference.ours))
                 && difference.cntk.messages.contains("is not found in container")
