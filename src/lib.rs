@@ -110,96 +110,57 @@ compile_error!(
 // The modules below the front door. Data flows one way, and so do imports: config, deserialize, randomize, pack, reader,
 // then front and capi. They are public, but hidden, for the C interface's tests, the fuzz targets and the benchmarks;
 // nothing about them is promised.
-mod cancel;
 #[doc(hidden)]
 pub mod capi;
-mod compact;
 #[doc(hidden)]
 pub mod config;
 pub mod convert;
 #[doc(hidden)]
-pub mod corpus;
-mod delivery;
-#[doc(hidden)]
 pub mod deserialize;
-mod digits;
-#[doc(hidden)]
-pub mod error;
-mod exit;
-#[doc(hidden)]
-pub mod file;
-mod fingerprint;
-#[doc(hidden)]
-pub mod fork;
 mod forms;
 mod front;
 /// What fuzz targets change inside the library, and the memory that they get.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::memory::pages::MOST_MEMORY;
-    pub use crate::processor::fuzzing::*;
+    pub use cntk_reader_core::cpu::processor::fuzzing::*;
+    pub use cntk_reader_core::memory::pages::MOST_MEMORY;
 }
-mod helpers;
-#[doc(hidden)]
-pub mod image;
 pub mod inspect;
 /// Index caches: CNTK's files beside text files, by which they are opened without being scanned. See
 /// [`Builder::index_caches`].
 pub mod index {
     pub use crate::deserialize::text::index::{CacheState, IndexCache, IndexSize};
 }
-mod limits;
-mod lock;
-#[doc(hidden)]
-pub mod log;
-mod memory;
-mod names;
-mod option;
 pub mod order;
 #[doc(hidden)]
 pub mod pack;
 #[doc(hidden)]
-pub mod pool;
-mod prefetch;
-mod processor;
-#[doc(hidden)]
 pub mod randomize;
 #[doc(hidden)]
 pub mod reader;
-#[doc(hidden)]
-pub mod recognize;
-mod release;
-#[doc(hidden)]
-pub mod sequence;
-mod shown;
-mod spelling;
 pub mod stages;
-#[doc(hidden)]
-pub mod stream;
-mod sync;
-mod thread;
 #[doc(hidden)]
 pub mod transform;
 
-pub use cancel::Canceller;
+pub use cntk_reader_core::error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
+pub use cntk_reader_core::format::recognize::FileFormat;
+pub use cntk_reader_core::log::{Level as LogLevel, set_sink as set_log_sink};
+pub use cntk_reader_core::option::FrontEnd;
+pub use cntk_reader_core::runtime::cancel::Canceller;
+pub use cntk_reader_core::runtime::pool::{set_threads, threads};
+pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 pub use config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
     ReaderOptions,
 };
-pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
 pub use front::{
     Builder, CanonicalColumns, EpochCursor, EpochIter, Minibatch, MinibatchStream, Packed, Padded, Reader,
 };
-pub use log::{Level as LogLevel, set_sink as set_log_sink};
-pub use option::FrontEnd;
 pub use pack::SparseColumns;
 pub use pack::layout::{Extent, GAP, Layout, Record, Run};
-pub use pool::{set_threads, threads};
 pub use reader::{Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Sizes};
-pub use recognize::FileFormat;
-pub use stream::{Element, ElementType, Storage, StreamInfo};
 
 /// Conversions of speech data: HTK features and Kaldi archives, labels (MLF) and text (CTF), and arrays for NumPy.
 pub mod speech {
@@ -217,7 +178,7 @@ pub mod speech {
 /// [`compress`](files::compress) writes those that are read fastest. The guide `docs/storage.md` has more.
 pub mod files {
     pub use crate::convert::{CompressOptions, Listener, Progress, compress, compress_with};
-    pub use crate::file::mounted::{FileSystem, RemoteFile, mount, unmount};
+    pub use cntk_reader_core::file::mounted::{FileSystem, RemoteFile, mount, unmount};
 }
 
 /// Transforms of images, for [`ImageDeserializer`] and [`Base64ImageDeserializer`].
@@ -229,15 +190,15 @@ pub mod images {
 /// Formats and transforms of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
 /// [`Builder::deserializer`], or [`UserTransform`](user::UserTransform) and give it to [`Builder::transform`].
 pub mod user {
-    pub use crate::deserialize::ChunkInfo;
-    pub use crate::deserialize::custom::{
+    pub use cntk_reader_core::format::ChunkInfo;
+    pub use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
+    pub use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+    pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
+    pub use cntk_reader_core::user::transform::UserTransform;
+    pub use cntk_reader_core::user::{
         Array, Buffer, DenseArray, FetchedChunk, Keys, Scalar, SequenceMatcher, Sequences, SparseArray,
         StreamData, UserChunk, UserDeserializer, UserSequence,
     };
-    pub use crate::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
-    pub use crate::sequence::{SequenceId, SequenceInfo};
-    pub use crate::stream::{Element, ElementType, Storage, StreamInfo};
-    pub use crate::transform::user::UserTransform;
 }
 
 /// The programs of the guides compile.

@@ -2,7 +2,7 @@
 //!
 //! A reader reads bytes, indexes and parses them, draws the order of sequences and packs minibatches, several of these at the same
 //! time. [`Builder::stages`](crate::Builder::stages) opens data to run one stage after the other, for the caller to time. Every stage runs
-//! on as many threads as [`set_threads`](crate::set_threads) says when it begins.
+//! on as many threads as [`set_threads`](cntk_reader_core::runtime::pool::set_threads) says when it begins.
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {
@@ -22,23 +22,23 @@
 //! # }
 //! ```
 
-use crate::cancel::Current;
-use crate::corpus::Corpus;
-use crate::deserialize::content::Sampler;
-use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::loading::{Load, Loads, Starter};
-use crate::deserialize::{
+use crate::order::SequenceOrder;
+use crate::reader::settings::ReaderSettings;
+use crate::reader::{Epoch, Others, Reader, build};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::loading::{Load, Loads, Starter};
+use cntk_reader_core::format::{
     AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, Joinable,
     Lengths, Loading, SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::file::DataFile;
-use crate::order::SequenceOrder;
-use crate::pool::Pool;
-use crate::reader::settings::ReaderSettings;
-use crate::reader::{Epoch, Others, Reader, build};
-use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
-use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use cntk_reader_core::runtime::cancel::Current;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 use std::fmt;
 use std::sync::Arc;

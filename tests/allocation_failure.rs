@@ -22,7 +22,8 @@ mod user;
 
 use cntk_reader::randomize::SIZE_UNLIMITED;
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
-use cntk_reader::{ErrorKind, Result, pool};
+use cntk_reader::{ErrorKind, Result};
+use cntk_reader_core::runtime::pool;
 use common::is_long;
 use common::seen::Seen;
 use runs::{Conversion, Reading, Run, Work, runs};

@@ -6,8 +6,8 @@ mod common;
 mod opened_again;
 
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::stream::ElementType;
 use cntk_reader::{Epoch, Error, Reader};
+use cntk_reader_core::stream::ElementType;
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -7,11 +7,11 @@ mod common;
 
 use cntk_reader::Result;
 use cntk_reader::config::{self, UserType};
-use cntk_reader::deserialize::custom::{
+use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::user::{
     Buffer, Registered, Scalar, Sequences, StreamData, UserChunk, UserDeserializer,
 };
-use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::stream::StreamInfo;
 use common::child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -3,10 +3,10 @@
 
 mod common;
 
-use cntk_reader::error::ExceptionClass;
 use cntk_reader::pack::Minibatch;
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use cntk_reader::{Result, config};
+use cntk_reader_core::error::ExceptionClass;
 use std::fmt::Write;
 use std::path::Path;
 

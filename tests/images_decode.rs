@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, Header, WebpChannels};
-use cntk_reader::image::{Image, Pixels, Region};
+use cntk_reader_core::image::{Image, Pixels, Region};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -6,9 +6,9 @@
 mod common;
 
 use cntk_reader::config::{self, ReaderType, Section};
-use cntk_reader::log;
 use cntk_reader::pack::Minibatch;
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader_core::log;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};

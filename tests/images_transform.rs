@@ -6,10 +6,10 @@ mod common;
 mod pictures;
 
 use cntk_reader::config::{self, Section, options::TransformOptions};
-use cntk_reader::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
-use cntk_reader::transform::user::UserTransform;
 use cntk_reader::transform::{Chain, Draw, Plan, Scratch};
 use cntk_reader::{ElementType, Error, ErrorKind, Result};
+use cntk_reader_core::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
+use cntk_reader_core::user::transform::UserTransform;
 use pictures::{noise, picture};
 use serde_json::Value;
 use sha2::{Digest, Sha256};

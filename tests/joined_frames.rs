@@ -5,8 +5,8 @@ mod common;
 
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::inspect::{CheckOptions, Severity};
-use cntk_reader::stream::ElementType;
 use cntk_reader::{Builder, Epoch, Reader, Result};
+use cntk_reader_core::stream::ElementType;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 

@@ -5,10 +5,10 @@ mod common;
 use cntk_reader::Result;
 use cntk_reader::config::from_text;
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::error::ErrorKind;
 use cntk_reader::randomize::SWEEPS_UNLIMITED;
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
-use cntk_reader::stream::ElementType;
+use cntk_reader_core::error::ErrorKind;
+use cntk_reader_core::stream::ElementType;
 use common::reading::{check_errors, epoch, use_it};
 use common::seen::read_all;
 use std::collections::BTreeSet;
@@ -83,7 +83,7 @@ fn files_that_are_none() {
         let Err(error) = open(&path, "") else { panic!("{what}: no error") };
         assert_eq!(error.kind(), kind, "{what}: {error}");
         assert_eq!(error.location().file.as_deref(), path.to_str(), "{what}: {error}");
-        assert_eq!(error.class(), cntk_reader::error::ExceptionClass::Runtime, "{what}: {error}");
+        assert_eq!(error.class(), cntk_reader_core::error::ExceptionClass::Runtime, "{what}: {error}");
     }
 }
 

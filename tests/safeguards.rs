@@ -3,9 +3,9 @@
 
 mod common;
 
-use cntk_reader::error::ErrorKind;
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use cntk_reader::{Result, config};
+use cntk_reader_core::error::ErrorKind;
 use common::quiet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -138,7 +138,7 @@ fn log_lines_of_sweeps_become_rarer() {
     let lines = Arc::new(Mutex::new(0));
     let mut reader = open(&text);
     let count = Arc::clone(&lines);
-    cntk_reader::log::set_sink(Some(Arc::new(move |_, line: &str| {
+    cntk_reader_core::log::set_sink(Some(Arc::new(move |_, line: &str| {
         *count.lock().expect("a lock") += usize::from(line.contains("half.ctf"));
     })));
     let mut in_sweeps = Vec::new();

@@ -122,7 +122,7 @@ fn config(file: &Path, options: &str) -> String {
 
 #[test]
 fn the_memory_in_use_is_what_the_reader_says() {
-    cntk_reader::pool::set_threads(2);
+    cntk_reader_core::runtime::pool::set_threads(2);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let file = folder.path().join("data.ctf");
     let mut text = String::new();

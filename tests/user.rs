@@ -1,14 +1,14 @@
 //! Users' deserializers through readers: orders, states, checkpoints, failures, threads and releases.
 
 use cntk_reader::config::{self, UserType};
-use cntk_reader::deserialize::custom::{
+use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader::{Error, ErrorKind, Result};
+use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::user::{
     FetchedChunk, Keys, Registered, SequenceMatcher, Sequences, StreamData, UserChunk, UserDeserializer,
     UserSequence,
 };
-use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::sequence::{SequenceId, SequenceInfo};
-use cntk_reader::stream::StreamInfo;
-use cntk_reader::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -4,18 +4,18 @@
 mod common;
 
 use cntk_reader::config::{self, ReaderType, Section};
-use cntk_reader::deserialize::ChunkInfo;
-use cntk_reader::deserialize::custom::{
-    Factory, FetchedChunk, Keys, Request, SequenceMatcher, Sequences, UserChunk, UserDeserializer,
-    UserSequence,
-};
-use cntk_reader::error::Cause;
 use cntk_reader::pack::Minibatch;
 use cntk_reader::randomize::SIZE_UNLIMITED;
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::sequence::{SequenceId, SequenceInfo};
-use cntk_reader::stream::{StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader::{Error, Result};
+use cntk_reader_core::error::Cause;
+use cntk_reader_core::format::ChunkInfo;
+use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+use cntk_reader_core::stream::{StreamInfo, UNKNOWN_DIMENSION};
+use cntk_reader_core::user::{
+    Factory, FetchedChunk, Keys, Request, SequenceMatcher, Sequences, UserChunk, UserDeserializer,
+    UserSequence,
+};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,7 @@
 
 use crate::sums::Sums;
 use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, WebpChannels};
-use cntk_reader::image::{Image, Pixels, Region};
+use cntk_reader_core::image::{Image, Pixels, Region};
 use serde_json::json;
 use std::error::Error;
 use std::fs::File;

@@ -16,10 +16,10 @@
 //! and to store them as well.
 
 use cntk_reader::config::{self, options::TextOptions};
-use cntk_reader::corpus::Corpus;
-use cntk_reader::deserialize::ChunkTable;
 use cntk_reader::deserialize::text::TextDeserializer;
-use cntk_reader::pool::{self, Pool};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::ChunkTable;
+use cntk_reader_core::runtime::pool::{self, Pool};
 use std::error::Error;
 use std::fs::File;
 use std::hint::black_box;

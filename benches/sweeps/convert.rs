@@ -2,7 +2,7 @@
 
 use crate::shapes::Shape;
 use cntk_reader::convert::{StreamRule, TextToBinary, text_to_binary};
-use cntk_reader::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Storage};
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};

@@ -33,7 +33,7 @@ Exit codes:
   3  a file cannot be read or written";
 
 /// The most threads that can be asked for.
-const MOST_THREADS: u64 = cntk_reader::pool::MOST_THREADS as u64;
+const MOST_THREADS: u64 = cntk_reader_core::runtime::pool::MOST_THREADS as u64;
 
 /// What every command takes.
 #[derive(Debug, clap::Args)]

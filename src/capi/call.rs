@@ -9,7 +9,7 @@
 
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use std::any::Any;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,7 +3,7 @@
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
-use crate::Canceller;
+use cntk_reader_core::runtime::cancel::Canceller;
 use std::mem::MaybeUninit;
 
 /// Ends calls that take long, from another thread: opening, the start of an epoch, setting a configuration, reading, and

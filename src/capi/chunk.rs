@@ -6,10 +6,10 @@ use super::fetched::cntk_reader_fetched;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::Stream;
-use crate::Error;
-use crate::deserialize::{Chunk, Loaded};
 use crate::pack::plain::{PlainSequence, is_plain};
-use crate::stream::StreamInfo;
+use cntk_reader_core::Error;
+use cntk_reader_core::format::{Chunk, Loaded};
+use cntk_reader_core::stream::StreamInfo;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
@@ -70,7 +70,7 @@ impl cntk_reader_chunk {
     }
 
     /// Fetches a sequence.
-    pub(super) fn fetch(&self, index: u32) -> crate::Result<cntk_reader_fetched> {
+    pub(super) fn fetch(&self, index: u32) -> cntk_reader_core::Result<cntk_reader_fetched> {
         if index >= self.sequences {
             return Err(Error::argument(format!("There is no sequence {index} in this chunk.")));
         }
@@ -78,7 +78,7 @@ impl cntk_reader_chunk {
     }
 
     /// What loading made of a sequence, and the description of the stream.
-    fn load(&self, stream: usize, index: u32) -> crate::Result<(&StreamInfo, Loaded<'_>)> {
+    fn load(&self, stream: usize, index: u32) -> cntk_reader_core::Result<(&StreamInfo, Loaded<'_>)> {
         let Some(info) = self.streams.get(stream).filter(|_| index < self.sequences) else {
             return Err(Error::argument(format!(
                 "There is no sequence {index} in a stream {stream} of this chunk."
@@ -209,8 +209,10 @@ pub extern "C" fn cntk_reader_chunk_free(chunk: Option<Box<cntk_reader_chunk>>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deserialize::LeafChunk;
-    use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind};
+    use cntk_reader_core::format::LeafChunk;
+    use cntk_reader_core::sequence::{
+        FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind,
+    };
 
     /// Two sequences: frames with the one before, and plain values.
     struct Speech {

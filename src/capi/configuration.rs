@@ -6,7 +6,7 @@ use super::reader::cntk_reader;
 use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use crate::reader::ReadConfig;
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use std::mem::MaybeUninit;
 
 /// Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.

@@ -1,8 +1,8 @@
 //! How a deserializer that is opened alone numbers its sequence keys, and its place among a reader's deserializers.
 
 use super::sized::Sized;
-use crate::corpus::Corpus;
-use crate::exit;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::runtime::exit;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 

@@ -10,19 +10,20 @@ use super::status::cntk_reader_status;
 use super::stream::{Stream, cntk_reader_stream_info};
 use super::text;
 use crate::config::{self, Section};
-use crate::corpus::Corpus;
 use crate::deserialize::binary;
 use crate::deserialize::bundle::frame_mode;
-use crate::deserialize::check;
-use crate::deserialize::format::{Context, Format};
 use crate::deserialize::frames::Frames;
-use crate::deserialize::loading::Loads;
-use crate::deserialize::{AnyDeserializer, ChunkSource, Deserializer, InFrameMode, image, text as ctf};
-use crate::fork::Process;
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::sequence::{SequenceId, SequenceInfo};
-use crate::{Error, Result};
+use crate::deserialize::{image, text as ctf};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::check;
+use cntk_reader_core::format::loading::Loads;
+use cntk_reader_core::format::options::{Context, Format};
+use cntk_reader_core::format::{AnyDeserializer, ChunkSource, Deserializer, InFrameMode};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::fork::Process;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+use cntk_reader_core::{Error, Result};
 use std::ffi::c_char;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
@@ -127,7 +128,7 @@ impl cntk_reader_deserializer {
         Err(Error::state("The deserializer was opened before a fork: open another one in this process."))
     }
 
-    fn chunk(&self, chunk: u32) -> Result<&crate::deserialize::ChunkInfo> {
+    fn chunk(&self, chunk: u32) -> Result<&cntk_reader_core::format::ChunkInfo> {
         let chunks = self.here()?.chunks();
         chunks.get(chunk as usize).ok_or_else(|| {
             Error::argument(format!("There is no chunk {chunk}: the deserializer has {}.", chunks.len()))
@@ -409,7 +410,7 @@ mod tests {
     use super::super::chunk::*;
     use super::super::section::*;
     use super::*;
-    use crate::ErrorKind;
+    use cntk_reader_core::ErrorKind;
     use std::ffi::c_void;
 
     fn section(entries: &[(&str, &str)]) -> Box<cntk_reader_section> {

@@ -8,7 +8,7 @@ use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use crate::reader::{Epoch, EpochState, ReadConfig};
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use std::mem::MaybeUninit;
 
 /// An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.

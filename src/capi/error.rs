@@ -4,8 +4,8 @@ use super::finalizer::Userdata;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::text::nul_terminated;
-use crate::Error;
-use crate::error::{Cause, ExceptionClass};
+use cntk_reader_core::Error;
+use cntk_reader_core::error::{Cause, ExceptionClass};
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 

@@ -3,8 +3,8 @@
 use super::call::guard_silently;
 use super::finalizer::{Userdata, cntk_reader_finalizer};
 use super::text;
-use crate::error::Cause;
-use crate::{Error, Result};
+use cntk_reader_core::error::Cause;
+use cntk_reader_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 

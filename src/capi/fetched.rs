@@ -7,13 +7,13 @@ use super::image::cntk_reader_image;
 use super::sized::SizedOutput;
 use super::status::cntk_reader_status;
 use super::stream::Stream;
-use crate::deserialize::fetched::Fetched;
-use crate::deserialize::{Chunk, Loaded};
-use crate::image::{Depth, ImageInfo, PixelOrder};
 use crate::pack::plain::PlainSequence;
-use crate::sequence::{SequenceView, ValueForm};
-use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use cntk_reader_core::format::fetched::Fetched;
+use cntk_reader_core::format::{Chunk, Loaded};
+use cntk_reader_core::image::{Depth, ImageInfo, PixelOrder};
+use cntk_reader_core::sequence::{SequenceView, ValueForm};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, Result};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -160,10 +160,10 @@ pub extern "C" fn cntk_reader_fetched_free(fetched: Option<Box<cntk_reader_fetch
 mod tests {
     use super::*;
     use crate::capi::chunk::cntk_reader_presence;
-    use crate::deserialize::LeafChunk;
-    use crate::deserialize::fetch::{FetchedData, Parts};
-    use crate::sequence::{SequenceKey, SparseView, ViewKind};
-    use crate::stream::{Storage, StreamInfo, UNKNOWN_DIMENSION};
+    use cntk_reader_core::format::LeafChunk;
+    use cntk_reader_core::format::fetch::{FetchedData, Parts};
+    use cntk_reader_core::sequence::{SequenceKey, SparseView, ViewKind};
+    use cntk_reader_core::stream::{StreamInfo, UNKNOWN_DIMENSION};
 
     /// Sequence 0 is an image of two columns, one row and three channels, with a label; the others are invalid.
     struct Pictures;
@@ -210,7 +210,7 @@ mod tests {
 
     fn fetch(index: u32) -> cntk_reader_fetched {
         let images = Stream::new(&StreamInfo::dense("x", &[UNKNOWN_DIMENSION]));
-        let labels = StreamInfo { storage: Storage::SparseCsc, ..StreamInfo::dense("y", &[9]) };
+        let labels = StreamInfo::sparse("y", &[9]);
         let streams: Arc<[Stream]> = Arc::new([images, Stream::new(&labels)]);
         cntk_reader_fetched::new(&(Arc::new(Pictures) as Arc<dyn Chunk>), &streams, index)
             .expect("a sequence")

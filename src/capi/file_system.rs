@@ -7,8 +7,9 @@ use super::finalizer::{Userdata, cntk_reader_finalizer};
 use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use super::text;
-use crate::file::mounted::{self, FileSystem, RemoteFile};
-use crate::{Error, Result, exit};
+use cntk_reader_core::file::mounted::{self, FileSystem, RemoteFile};
+use cntk_reader_core::runtime::exit;
+use cntk_reader_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -301,7 +302,7 @@ fn check(callbacks: &cntk_reader_file_system) -> Result<()> {
 mod tests {
     use super::*;
     use crate::capi::failure::cntk_reader_failure_set_message;
-    use crate::file::DataFile;
+    use cntk_reader_core::file::DataFile;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// What the callbacks are called with, and how often files are closed and the system is given up.

@@ -1,6 +1,6 @@
 //! What a user hands over for the library to keep, and how the library gives it back.
 
-use crate::exit;
+use cntk_reader_core::runtime::exit;
 use std::ffi::c_void;
 
 /// Called once with the userdata that it was registered with, when the library will not use that userdata again.

@@ -4,9 +4,9 @@ use super::call::{call, given, outputs};
 use super::error::cntk_reader_error;
 use super::minibatch_handle::cntk_reader_minibatch;
 use super::status::cntk_reader_status;
-use crate::Result;
 use crate::forms::Forms;
-use crate::stream::ElementType;
+use cntk_reader_core::Result;
+use cntk_reader_core::stream::ElementType;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

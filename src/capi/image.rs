@@ -3,10 +3,10 @@
 use super::chunk::cntk_reader_presence;
 use super::sized::Sized;
 use super::stream::cntk_reader_element;
-use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
-use crate::memory::room;
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 use std::ffi::c_void;
 
 /// An image. As an output, its values are borrowed from the handle that was asked or that came with it.

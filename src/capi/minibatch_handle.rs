@@ -1,13 +1,13 @@
 //! The handle of a minibatch, and what minibatches need of their reader even after it is gone.
 
 use super::stream::Stream;
-use crate::corpus::Corpus;
-use crate::fork::Process;
-use crate::lock::Mutex;
 use crate::pack::Minibatch;
 use crate::reader::Reader;
-use crate::stream::LateShapes;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::runtime::fork::Process;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::stream::LateShapes;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// One minibatch. It owns its data and counts its references: cntk_reader_minibatch_next and

@@ -1,7 +1,7 @@
 //! The end of the process, or of the runtime that callbacks run in.
 
 use super::call::guard_silently;
-use crate::exit;
+use cntk_reader_core::runtime::exit;
 
 /// Ends all callbacks, for a host that ends before its process does: an interpreter calls this before it tears itself down. No
 /// callback begins any more, and this waits, for ten seconds at most, until those that are running have returned. Calls that

@@ -7,11 +7,11 @@ use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::cntk_reader_stream_info;
 use super::text::nul_terminated;
-use crate::exit;
-use crate::fork::Process;
 use crate::reader::settings::ReaderSettings;
 use crate::reader::{Member, Others, Reader, Sizes};
-use crate::{Error, Result};
+use cntk_reader_core::runtime::exit;
+use cntk_reader_core::runtime::fork::Process;
+use cntk_reader_core::{Error, Result};
 use std::ffi::{CString, c_char};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -322,8 +322,8 @@ pub extern "C" fn cntk_reader_chunk_size_suggest(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
     use crate::config;
+    use cntk_reader_core::ErrorKind;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// A reader of one sample, and the folder of its data.

@@ -1,6 +1,6 @@
 //! Structs that begin with their size, so that they can grow: the older of caller and library decides what is used.
 
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use std::mem::size_of;
 
 /// A struct whose first member is its size in bytes, as the caller compiled it.

@@ -5,7 +5,7 @@ use super::error::cntk_reader_error;
 use super::reader::cntk_reader;
 use super::status::cntk_reader_status;
 use super::text;
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 

@@ -1,6 +1,6 @@
 //! Statuses: what every call returns.
 
-use crate::ErrorKind;
+use cntk_reader_core::ErrorKind;
 
 /// How a call ended. Numbers are never reused, new ones may be added: treat an unknown one as a failure.
 #[repr(C)]
@@ -42,9 +42,10 @@ impl From<ErrorKind> for cntk_reader_status {
             ErrorKind::Checkpoint => Self::CNTK_READER_STATUS_CHECKPOINT,
             ErrorKind::State => Self::CNTK_READER_STATUS_STATE,
             ErrorKind::User => Self::CNTK_READER_STATUS_USER,
-            ErrorKind::Internal => Self::CNTK_READER_STATUS_INTERNAL,
             ErrorKind::Cancelled => Self::CNTK_READER_STATUS_CANCELLED,
             ErrorKind::Memory => Self::CNTK_READER_STATUS_MEMORY,
+            // Kinds of errors may be added; each gets a status of its own here.
+            ErrorKind::Internal | _ => Self::CNTK_READER_STATUS_INTERNAL,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::sized::Sized;
 use super::text::nul_terminated;
-use crate::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use std::ffi::{CString, c_char};
 
 /// How the values of a stream are stored.

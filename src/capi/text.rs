@@ -1,7 +1,7 @@
 //! Strings that come in and go out.
 
 use super::call::{inputs, outputs};
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use std::ffi::{CStr, CString, c_char};
 
 /// The length that says that a string ends at its NUL.

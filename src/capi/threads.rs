@@ -3,7 +3,7 @@
 use super::call::{call, given};
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
-use crate::pool;
+use cntk_reader_core::runtime::pool;
 use std::mem::MaybeUninit;
 
 /// Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 restores

@@ -7,10 +7,10 @@ use super::section::cntk_reader_section;
 use super::sized::{self, SizedOutput};
 use super::status::cntk_reader_status;
 use super::text;
-use crate::Result;
 use crate::config;
-use crate::image::Depth;
 use crate::transform::{Draw, SingleTransform, TransformedImage};
+use cntk_reader_core::Result;
+use cntk_reader_core::image::Depth;
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
@@ -187,7 +187,7 @@ pub extern "C" fn cntk_reader_transform_free(transform: Option<Box<cntk_reader_t
 mod tests {
     use super::*;
     use crate::capi::section::{cntk_reader_section_create, cntk_reader_section_entry};
-    use crate::image::{Image, Pixels};
+    use cntk_reader_core::image::{Image, Pixels};
 
     fn open(name: &str, entries: &[(&str, &str)]) -> Option<Box<cntk_reader_transform>> {
         let entries: Vec<_> =
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn image(values: &[u8]) -> cntk_reader_image {
-        cntk_reader_image::new(&crate::image::ImageInfo::decoded(3, 2, 2), values)
+        cntk_reader_image::new(&cntk_reader_core::image::ImageInfo::decoded(3, 2, 2), values)
     }
 
     fn apply(transform: &cntk_reader_transform, values: &[u8]) -> Image {

@@ -2,12 +2,10 @@
 
 use super::sized::Sized;
 use super::text;
-use crate::deserialize::custom::{
-    Array, Buffer, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData,
-};
-use crate::memory::room;
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::user::{Array, Buffer, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData};
+use cntk_reader_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::ptr::null;
@@ -208,14 +206,10 @@ impl cntk_reader_user_stream {
             1 => Storage::SparseCsc,
             other => return Err(wrong(format!("{other} is no cntk_reader_storage.")).in_stream(name)),
         };
-        Ok(StreamInfo {
-            name: name.to_owned(),
-            storage,
-            element: element(self.element).map_err(|error| error.in_stream(name))?,
-            shape: shape.to_vec(),
-            defines_mb_size: self.defines_mb_size != 0,
-            is_binary: false,
-        })
+        let element = element(self.element).map_err(|error| error.in_stream(name))?;
+        let mut stream = StreamInfo::new(name, storage, element, shape.to_vec());
+        stream.defines_mb_size = self.defines_mb_size != 0;
+        Ok(stream)
     }
 }
 

@@ -6,12 +6,13 @@ use super::finalizer::cntk_reader_finalizer;
 use super::sized::{self, Sized};
 use super::text;
 use super::user_data::wrong;
-use crate::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
-use crate::lock::{Mutex, MutexGuard};
-use crate::memory::room;
-use crate::stream::ElementType;
-use crate::transform::user::{self, UserTransform};
-use crate::{Error, Result, exit};
+use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::exit;
+use cntk_reader_core::runtime::lock::{Mutex, MutexGuard};
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::user::transform::{self, UserTransform};
+use cntk_reader_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
@@ -307,7 +308,7 @@ impl UserTransform for User {
     fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
         let table = &*self.0;
         let before = image.info();
-        let after = user::check_info(self.result(before)?)?;
+        let after = transform::check_info(self.result(before)?)?;
         let mut pixels = table.take(after.depth, after.values())?;
         let (from, to) = (cntk_reader_image_info::from(before), cntk_reader_image_info::from(after));
         let values: *const c_void = match &image.pixels {
@@ -392,7 +393,7 @@ impl Transforms {
     }
 
     fn add(&mut self, name: &str, table: &Arc<Table>) -> Result<()> {
-        user::register(&mut self.registered, name, Arc::new(User(Arc::clone(table))))
+        transform::register(&mut self.registered, name, Arc::new(User(Arc::clone(table))))
     }
 
     /// Their names, for the configuration.

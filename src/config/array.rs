@@ -9,11 +9,11 @@ use super::section::Section;
 use super::source::{SourceText, range_in};
 use super::unread::ReadLog;
 use super::values::{Value, Values};
-use crate::error::ExceptionClass::Runtime;
-use crate::file::address;
-use crate::limits::{MOST_ARRAY_BYTES, MOST_ELEMENTS};
-use crate::option;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::Runtime;
+use cntk_reader_core::file::address;
+use cntk_reader_core::limits::{MOST_ARRAY_BYTES, MOST_ELEMENTS};
+use cntk_reader_core::option;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// An array of a configuration.

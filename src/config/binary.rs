@@ -3,9 +3,9 @@
 use super::options::{BinaryOptions, WindowSize};
 use super::section::Section;
 use super::text::{self, DEFAULT_CHUNK_SIZE};
-use crate::Result;
-use crate::log::Logger;
-use crate::stream::ElementType;
+use cntk_reader_core::Result;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::stream::ElementType;
 
 /// What stands in the section of a binary deserializer or binary reader.
 pub(super) struct BinarySection {

@@ -14,12 +14,12 @@ use super::options::{
 use super::section::Section;
 use super::transforms::{self, Scope};
 use super::{UserType, binary, image, kaldi, text};
-use crate::deserialize::custom::{Description, lacks_list_of};
-use crate::deserialize::format::Format;
-use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
-use crate::option;
-use crate::option::FrontEnd;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::option;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::user::{Description, lacks_list_of};
+use cntk_reader_core::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
 /// CNTK's window "all of the data", in either unit.

@@ -3,9 +3,9 @@
 //! Integers are read as C's `strtol` family reads them (white space in front, a sign, saturation), numbers with a
 //! fraction as `strtod` does.
 
-use crate::error::ExceptionClass::Runtime;
-use crate::limits::LONGEST_NUMBER;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::Runtime;
+use cntk_reader_core::limits::LONGEST_NUMBER;
+use cntk_reader_core::{Error, Result};
 
 /// A type that a value can be read as.
 pub trait FromValue: Sized {

@@ -7,9 +7,9 @@
 use super::lexer::strip_comment;
 use super::section::Section;
 use super::source::{SourceText, range_in};
-use crate::error::ExceptionClass::{Logic, Runtime};
-use crate::limits::{DEEPEST_DEFINITION, MOST_EXPANDED};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{Logic, Runtime};
+use cntk_reader_core::limits::{DEEPEST_DEFINITION, MOST_EXPANDED};
+use cntk_reader_core::{Error, Result};
 
 /// Bytes that looking up a variable counts as, in addition to the length of its text.
 const LOOKUP_WORK: usize = 32;

@@ -2,12 +2,12 @@
 
 use super::lexer::strip_comment;
 use super::source::{Source, SourceText, range_in};
-use crate::error::ExceptionClass::Runtime;
-use crate::file::text::decoded;
-use crate::file::{descriptor, with_retry};
-use crate::limits::{DEEPEST_INCLUSION, LARGEST_CONFIGURATION};
-use crate::log::{Level, Logger};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::Runtime;
+use cntk_reader_core::file::text::decoded;
+use cntk_reader_core::file::{descriptor, with_retry};
+use cntk_reader_core::limits::{DEEPEST_INCLUSION, LARGEST_CONFIGURATION};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::{Error, Result};
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::Read;

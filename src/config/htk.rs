@@ -7,15 +7,15 @@ use super::composite::read_level;
 use super::options::{HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
 use super::section::Section;
 use super::text;
-use crate::deserialize::format::Format;
-use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
-use crate::file::{Confinement, DataFile, address};
-use crate::limits::MOST_LABEL_CLASSES;
-use crate::memory::room;
-use crate::option;
-use crate::option::FrontEnd;
-use crate::stream::ElementType;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use cntk_reader_core::file::{Confinement, DataFile, address};
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::limits::MOST_LABEL_CLASSES;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::option;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, ErrorKind, Result};
 
 /// Bytes of a chunk of labels or lattices unless `chunkSizeInBytes` says otherwise.
 const DEFAULT_CHUNK_SIZE: u64 = 64 << 20;

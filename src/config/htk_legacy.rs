@@ -7,12 +7,12 @@ use super::htk::{self, Common, SpeechStream, SpeechType};
 use super::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
 use super::text;
-use crate::deserialize::format::Format;
-use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
-use crate::log::{Level, Logger};
-use crate::option::FrontEnd;
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 /// Keys that CNTK 2.7 accepts here and does not look at.
 const WITHOUT_EFFECT: [&str; 7] = [

@@ -4,18 +4,18 @@ use super::composite::read_level;
 use super::options::ImageOptions;
 use super::section::Section;
 use super::transforms::{self, Scope};
-use crate::error::ExceptionClass::{InvalidArgument, Runtime};
-use crate::limits::LARGEST_SPARSE_DIM;
-use crate::option::FrontEnd;
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
+use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 /// The types that stand for them in configurations.
 pub(super) const TYPE: &str = "ImageDeserializer";
 pub(super) const BASE64_TYPE: &str = "Base64ImageDeserializer";
 
 /// Columns times rows of an image that are decoded at most, unless `maxPixels` says otherwise.
-pub(super) const DEFAULT_MAX_PIXELS: u64 = crate::limits::MOST_PIXELS;
+pub(super) const DEFAULT_MAX_PIXELS: u64 = cntk_reader_core::limits::MOST_PIXELS;
 
 /// What is not in the section of a deserializer, but known where it is read.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
         max_pixels,
         reproducible: false,
         element,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
         as_cntk: false,
         max_errors: 0,
     })

@@ -8,10 +8,10 @@ use super::options::{
 };
 use super::section::Section;
 use super::{text, transforms};
-use crate::error::ExceptionClass::Runtime;
-use crate::option::FrontEnd;
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::Runtime;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 /// The settings of the section of an old-style reader of images.
 pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSettings> {
@@ -48,7 +48,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         max_pixels: image::read_max_pixels(section)?,
         reproducible: section.get_or("reproducibleTransforms", false)?,
         element,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
         as_cntk: false,
         max_errors: 0,
     };

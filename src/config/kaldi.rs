@@ -3,10 +3,10 @@
 use super::htk::{self, Common, SpeechStream};
 use super::options::KaldiOptions;
 use super::section::Section;
-use crate::error::ExceptionClass::InvalidArgument;
-use crate::limits::LARGEST_SPARSE_DIM;
-use crate::stream::Storage;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, Result};
 
 /// The type that stands for it in configurations.
 pub(super) const TYPE: &str = "KaldiDeserializer";
@@ -81,6 +81,6 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
         defines_mb_size,
         element: common.element,
         frame_mode: common.frame_mode,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
     })
 }

@@ -4,12 +4,12 @@ use super::composite::{read_common, read_level};
 use super::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
 use super::{binary, htk_legacy, image_legacy, text};
-use crate::deserialize::format::Format;
-use crate::error::ExceptionClass::{InvalidArgument, Runtime};
-use crate::option::FrontEnd;
-use crate::spelling::nearest;
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::message::spelling::nearest;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 /// The kinds of readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

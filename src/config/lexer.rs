@@ -5,8 +5,8 @@
 
 use super::brackets::{self, Suspect};
 use super::source::{SourceText, range_in};
-use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
 /// Characters that, right after a bracket that wraps a whole text, take the place of the extra separator.

@@ -45,13 +45,13 @@ pub use typed::{
     ReaderOptions,
 };
 
-use crate::Result;
-use crate::deserialize::format::Format;
-use crate::error::{Error, ExceptionClass};
-use crate::file::Confinement;
-use crate::log::Logger;
-use crate::option::FrontEnd;
-use crate::stream::ElementType;
+use cntk_reader_core::Result;
+use cntk_reader_core::error::{Error, ExceptionClass};
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
 use options::{BinaryOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions};
 use source::SourceText;
 use std::path::Path;

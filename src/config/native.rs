@@ -6,10 +6,10 @@ use super::module::Module;
 use super::options::{BinaryOptions, ImageOptions, TextOptions};
 use super::section::Section;
 use super::{binary, image, kaldi, text};
-use crate::deserialize::format::Format;
-use crate::error::ExceptionClass::{InvalidArgument, Runtime};
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 pub(super) const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
 const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";

@@ -1,7 +1,6 @@
 //! The options that a configuration sets, of the engine and of the formats.
 
 pub use crate::deserialize::binary::BinaryOptions;
-pub use crate::deserialize::custom::{ForeignOptions, UserOptions};
 pub use crate::deserialize::htk::{HtkFeatureOptions, LatticeOptions, MlfOptions};
 pub use crate::deserialize::image::ImageOptions;
 pub use crate::deserialize::kaldi::KaldiOptions;
@@ -10,8 +9,9 @@ pub use crate::deserialize::transformed::TransformedStream;
 pub use crate::pack::Packing;
 pub use crate::randomize::{Order, Pace, WindowSize};
 pub use crate::reader::settings::{ReaderSettings, Shape};
-pub use crate::release::{Quirks, Release};
 pub use crate::transform::{
     ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
     TransformOptions, UserTransformOptions,
 };
+pub use cntk_reader_core::option::release::{Quirks, Release};
+pub use cntk_reader_core::user::{ForeignOptions, UserOptions};

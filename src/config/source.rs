@@ -3,8 +3,8 @@
 //! Reading a configuration joins files, drops comments and replaces variables. A [`SourceText`] keeps, for each piece of
 //! text, its offset in the [`Source`] that the piece was copied from.
 
-use crate::Error;
-use crate::option::Written;
+use cntk_reader_core::Error;
+use cntk_reader_core::option::Written;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 

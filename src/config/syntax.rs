@@ -6,8 +6,8 @@
 
 use super::section::{Entry, Section};
 use super::source::Origin;
-use crate::error::ExceptionClass::InvalidArgument;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::{Error, Result};
 
 /// A part of a section that CNTK drops without a word.
 #[derive(Debug, Clone)]

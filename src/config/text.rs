@@ -4,12 +4,12 @@ use super::composite::{AUTO_WINDOW, read_level};
 use super::convert::WidenedInt;
 use super::options::{Quirks, TextOptions, TextStream, WindowSize};
 use super::section::Section;
-use crate::error::ExceptionClass::{InvalidArgument, Runtime};
-use crate::limits::LARGEST_SPARSE_DIM;
-use crate::log::Logger;
-use crate::option;
-use crate::stream::{ElementType, Storage};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
+use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::option;
+use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::{Error, Result};
 use std::collections::HashMap;
 
 /// Bytes of a chunk unless `chunkSizeInBytes` says otherwise.

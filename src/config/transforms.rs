@@ -9,10 +9,10 @@ use super::options::{
     TransformOptions, TransformedStream, UserTransformOptions,
 };
 use super::section::Section;
-use crate::error::ExceptionClass::{self, InvalidArgument, Runtime};
-use crate::limits::LARGEST_SIDE;
-use crate::option;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::{self, InvalidArgument, Runtime};
+use cntk_reader_core::limits::LARGEST_SIDE;
+use cntk_reader_core::option;
+use cntk_reader_core::{Error, Result};
 
 /// The types of transforms that CNTK's module for images has.
 const TYPES: &str = "'Crop', 'Scale', 'Color', 'Intensity', 'Mean', 'Transpose' and 'Cast'";

@@ -14,9 +14,9 @@ pub use speech::{
 
 use super::section::Section;
 use super::values::{Value, Values};
-use crate::error::ExceptionClass::InvalidArgument;
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// What a reader does with the sequences of its deserializers: order, modes, tolerance. The keys of the reader's

@@ -1,10 +1,10 @@
 //! Reports keys that nothing reads: CNTK ignores them silently, and a misspelled key remains unnoticed.
 
 use super::source::Origin;
-use crate::lock::Mutex;
-use crate::log::{Level, Logger};
-use crate::option::{self, FrontEnd};
-use crate::spelling::nearest;
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::message::spelling::nearest;
+use cntk_reader_core::option::{self, FrontEnd};
+use cntk_reader_core::runtime::lock::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most lines of one report. More unknown keys mean that the text is for another program.

@@ -7,11 +7,11 @@
 
 use super::convert::FromValue;
 use super::syntax;
-use crate::deserialize::files::{FileSpec, Files};
-use crate::error::ExceptionClass::InvalidArgument;
-use crate::file::address;
-use crate::option::{self, FrontEnd, Kind};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::file::address;
+use cntk_reader_core::format::files::{FileSpec, Files};
+use cntk_reader_core::option::{self, FrontEnd, Kind};
+use cntk_reader_core::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// The value of a key.

@@ -7,9 +7,9 @@
 
 use super::expand::{Expansion, expand};
 use super::section::Section;
-use crate::error::ExceptionClass::InvalidArgument;
-use crate::spelling::nearest;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::message::spelling::nearest;
+use cntk_reader_core::{Error, Result};
 use std::collections::BTreeSet;
 
 /// Sections within sections that are searched for readers.

@@ -5,14 +5,14 @@ use super::text::write_sequence;
 use super::{Listener, Progress, check_different, report};
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::binary::BinaryOptions;
-use crate::deserialize::files::Files;
-use crate::deserialize::{Chunk, ChunkSource, ChunkTable};
-use crate::file::DataFile;
-use crate::log::Logger;
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::stream::{ElementType, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::files::Files;
+use cntk_reader_core::format::{Chunk, ChunkSource, ChunkTable};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 
 /// Sequences that one thread turns into text at a time.

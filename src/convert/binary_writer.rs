@@ -3,9 +3,9 @@
 use super::data::Batch;
 use super::output::Output;
 use crate::deserialize::binary::header::{MAGIC, VERSION};
-use crate::memory::room;
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 
 /// Bytes of an entry of the chunk table: offset, sequences, samples.
 const ENTRY: usize = 16;

@@ -3,10 +3,10 @@
 use super::frame_writer::FrameWriter;
 use super::output::Output;
 use super::{Listener, Progress, check_different, report};
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::{Error, Result};
 
 /// Bytes that are read at once.
 const BLOCK: usize = 4 << 20;

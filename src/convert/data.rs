@@ -2,10 +2,11 @@
 
 use super::numpy::{NumpyData, NumpyOptions};
 use crate::front::{MinibatchStream, Reader};
-use crate::memory::room;
 use crate::reader::Member;
-use crate::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
-use crate::{Builder, Epoch, Error, Result};
+use crate::{Builder, Epoch};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
+use cntk_reader_core::{Error, Result};
 use std::collections::HashSet;
 
 /// Bytes of values in a batch, about.

@@ -1,9 +1,9 @@
 //! A digest of data, to compare what was written with what was read.
 
 use super::data::{Batch, Data};
-use crate::Result;
-use crate::fingerprint::{SEED, mix};
-use crate::stream::StreamInfo;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::stream::StreamInfo;
 use std::fmt;
 
 /// A digest of data: equal for data that have equal streams with equal sequences in the same order, to the bit, in whatever format
@@ -54,7 +54,7 @@ impl Digester {
     #[must_use]
     pub fn new(streams: &[StreamInfo]) -> Digester {
         let begin = |stream: &StreamInfo| {
-            let is_sparse = stream.storage == crate::stream::Storage::SparseCsc;
+            let is_sparse = stream.storage == cntk_reader_core::stream::Storage::SparseCsc;
             let (element, sample) = (stream.element.size(), stream.sample_size());
             let hash = mix(SEED, u64::from(is_sparse) << 8 | element as u64, sample as u64);
             StreamHash { hash: hash_bytes(hash, stream.name.as_bytes()), is_sparse, element, sample }

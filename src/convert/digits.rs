@@ -5,9 +5,9 @@
 //! tried, and other ways to write them that go through other roundings: with the point elsewhere and the exponent to
 //! make up for it. Single precision takes the first guess nearly always, doubles of 17 digits a few.
 
-use crate::Result;
 use crate::deserialize::text::parse::number::read;
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
 use std::fmt::Write;
 
 /// Appends a single-precision number; false if there is no text for it (a NaN with a message).

@@ -3,10 +3,10 @@
 //! Frames of text begin with a sequence where they can, so that a reader needs few of them in part.
 
 use crate::deserialize::binary::header::MAGIC;
-use crate::file::{self, FrameTable};
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::{Error, Result};
+use cntk_reader_core::file::{self, FrameTable};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::{Error, Result};
 use memchr::memrchr;
 use rayon::prelude::*;
 

@@ -8,11 +8,11 @@ use super::lines::Lines;
 use super::output::Output;
 use super::streams::StreamRule;
 use super::{Listener, Progress, REPORT_EVERY, check_different, report};
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::stream::{ElementType, Storage};
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::{Error, Result};
 
 /// What to convert, and into what.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The lines of a file, one after the other.
 
-use crate::file::{DataFile, Sequential};
-use crate::memory::room;
-use crate::{Error, Result};
+use cntk_reader_core::file::{DataFile, Sequential};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 use std::io::Read;
 

@@ -59,9 +59,9 @@ pub use output::Output;
 pub use streams::{StreamRule, parse_streams};
 pub use transfer::{ConvertOptions, Format, convert};
 
-use crate::error::ExceptionClass;
-use crate::file::DataFile;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 
 /// How far a conversion has come; at its end, how much was converted.

@@ -1,6 +1,6 @@
 //! In place of compression: this build of the library has none.
 
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use std::convert::Infallible;
 
 /// Compresses bytes as they come: there is none.

@@ -1,11 +1,11 @@
 //! An output file that appears under its name only when it is complete.
 
 use super::frame_writer::FrameWriter;
-use crate::error::ExceptionClass;
-use crate::file::{NewFile, address};
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::file::{NewFile, address};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The streams of a text file that are converted, as the header file of `ctf2bin.py` lists them.
 
-use crate::stream::Storage;
-use crate::{Error, Result};
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, Result};
 
 /// What a line has to be.
 const FORMAT: &str = "A line is: name alias dense|sparse dimension.";
@@ -23,7 +23,7 @@ pub struct StreamRule {
 /// file are in the order of the lines. Of two lines with one alias the later one counts, at the position of the earlier.
 pub fn parse_streams(text: &str) -> Result<Vec<StreamRule>> {
     let mut streams: Vec<StreamRule> = Vec::new();
-    let text = crate::file::text::decoded(text.as_bytes(), "streams")?;
+    let text = cntk_reader_core::file::text::decoded(text.as_bytes(), "streams")?;
     let text = String::from_utf8_lossy(&text);
     for (line, number) in text.lines().zip(1..) {
         let refuse = |message: String| Error::argument(format!("Line {number} of the streams: {message}"));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::deserialize::binary::tests::{DUMP, bytes_of};
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Storage};
 use std::path::Path;
 
 fn path(folder: &Path, name: &str) -> String {

@@ -2,12 +2,12 @@
 
 use super::data::{Batch, Column};
 use super::digits;
-use crate::deserialize::{Chunk, Loaded};
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::sequence::SequenceView;
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::format::{Chunk, Loaded};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::SequenceView;
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 use std::io::Write;
 use std::ops::Range;

@@ -7,10 +7,11 @@ use super::numpy::{NumpyOptions, NumpyWriter};
 use super::output::Output;
 use super::text::write_batch;
 use super::{Listener, Progress, report};
-use crate::file::{self, address};
-use crate::pool::Pool;
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{CbfDeserializer, CtfDeserializer, Error, Reader, ReaderOptions, Result};
+use crate::{CbfDeserializer, CtfDeserializer, Reader, ReaderOptions};
+use cntk_reader_core::file::{self, address};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use std::path::Path;
 
 /// Formats that [`convert`] writes.

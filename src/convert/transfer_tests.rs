@@ -1,8 +1,8 @@
 //! Data through all formats and back: equal digests, and files that other programs read.
 
 use super::*;
-use crate::stream::ElementType;
 use crate::{Builder, CbfDeserializer, CtfDeserializer, Reader, ReaderOptions};
+use cntk_reader_core::stream::ElementType;
 use std::path::Path;
 
 /// Sequences of several lengths, with empty samples, indices in any order and awkward numbers.
@@ -83,7 +83,7 @@ fn outputs_are_compressed_and_verified() {
     assert_eq!(run_with(data(), Format::Binary, &binary, &compressed(1)).expect("binary"), digest);
     // Unpacked, it is the binary file that would have been written.
     run(data(), Format::Binary, &plain).expect("binary");
-    let file = crate::file::DataFile::open(&binary).expect("a compressed file");
+    let file = cntk_reader_core::file::DataFile::open(&binary).expect("a compressed file");
     let mut bytes = vec![0; file.size().expect("a size") as usize];
     file.read_exact_at(0, &mut bytes).expect("it reads");
     assert_eq!(bytes, std::fs::read(&plain).expect("a file"));

@@ -1,10 +1,10 @@
 //! Sparse columns in canonical form: in each column the indices ascend, and none is there twice.
 
 use super::Output;
-use crate::Result;
-use crate::memory::room;
 use crate::pack::SparseColumns;
-use crate::stream::Element;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::Element;
 
 /// Writes columns in canonical form: values of one index are added up, in the order of the data.
 /// Returns the number of values; `None` if the columns are not what their offsets say.

@@ -22,13 +22,13 @@ mod samples;
 
 pub use output::Output;
 
-use crate::corpus::Corpus;
-use crate::limits::MOST_DENSIFIED;
 use crate::pack::layout::{Layout, Run};
 use crate::pack::{Minibatch, StreamMinibatch};
-use crate::sequence::SequenceKey;
-use crate::stream::{Element, ElementType, Storage};
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::limits::MOST_DENSIFIED;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::stream::{Element, ElementType, Storage};
+use cntk_reader_core::{Error, Result};
 use one_hot::{DenseOneHot, SparseOneHot};
 use samples::{DenseSamples, Samples, SparseSamples};
 

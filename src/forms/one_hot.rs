@@ -3,10 +3,10 @@
 
 use super::samples::{DenseSamples, Samples};
 use super::{Forms, Output};
-use crate::Result;
 use crate::pack::SparseColumns;
 use crate::pack::layout::Run;
-use crate::stream::Element;
+use cntk_reader_core::Result;
+use cntk_reader_core::stream::Element;
 
 /// One-hot samples that are stored sparse.
 pub(super) struct SparseOneHot<'m, 'f, T> {

@@ -1,11 +1,11 @@
 //! The samples of a sequence as values: dense ones are copied, sparse ones become dense.
 
 use super::{Forms, Output};
-use crate::Result;
-use crate::memory::room;
 use crate::pack::SparseColumns;
 use crate::pack::layout::Run;
-use crate::stream::Element;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::Element;
 
 /// What a form has for each sample.
 pub(super) trait Samples<V> {

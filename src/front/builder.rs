@@ -7,19 +7,20 @@ use crate::config::{
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
     Others, ReaderOptions, Section, UserType,
 };
-use crate::deserialize::custom::{Registered, UserDeserializer};
-use crate::deserialize::files::Files;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
-use crate::names::Distinct;
-use crate::option::{self, FrontEnd};
 use crate::order::SequenceOrder;
 use crate::reader::settings::ReaderSettings;
 use crate::reader::{self, Epoch, Reader as Engine, build};
 use crate::stages::Stages;
-use crate::transform::user::{self, UserTransform};
-use crate::{Canceller, Error, Result};
+use cntk_reader_core::format::files::Files;
+use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::option::{self, FrontEnd};
+use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::user::transform::{self, UserTransform};
+use cntk_reader_core::user::{Registered, UserDeserializer};
+use cntk_reader_core::{Error, Result};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -273,7 +274,7 @@ impl Builder {
             .collect();
         let mut transforms = Vec::with_capacity(self.transforms.len());
         for (name, transform) in self.transforms {
-            user::register(&mut transforms, &name, transform)?;
+            transform::register(&mut transforms, &name, transform)?;
         }
         let names: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
         let others = Others { users: &users, added: &added, transforms: &names, ..Others::default() };

@@ -1,10 +1,10 @@
 //! The sequences of a stream, padded or packed.
 
 use super::MinibatchStream;
-use crate::Result;
 use crate::forms::Forms;
-use crate::memory::room;
-use crate::stream::Element;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::Element;
 
 /// Sequences side by side, filled up to one length.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -163,7 +163,8 @@ impl MinibatchStream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CtfDeserializer, Epoch, ErrorKind, Minibatch, Reader, ReaderOptions};
+    use crate::{CtfDeserializer, Epoch, Minibatch, Reader, ReaderOptions};
+    use cntk_reader_core::ErrorKind;
 
     /// Text with 60 sequences of 1 to 9 samples: dense vectors of 2 values, sparse ones of 5, and a one-hot stream of 7.
     fn text() -> String {

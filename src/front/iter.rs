@@ -1,7 +1,7 @@
 //! The minibatches of an epoch, one by one.
 
 use super::{Minibatch, Reader};
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::iter::FusedIterator;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;

@@ -1,12 +1,12 @@
 //! Minibatches and their streams, found by name.
 
-use crate::corpus::Corpus;
 use crate::forms::Forms;
 use crate::pack::layout::Layout;
 use crate::pack::{self as packed, SparseColumns, StreamMinibatch};
-use crate::spelling::nearest;
-use crate::stream::{Element, ElementType, LateShapes, Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::message::spelling::nearest;
+use cntk_reader_core::stream::{Element, ElementType, LateShapes, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;

@@ -24,8 +24,8 @@ const _: () = {
     is_send::<std::sync::Mutex<Reader>>();
     is_sync::<std::sync::Mutex<Reader>>();
     is_send::<Builder>();
-    is_send::<crate::Error>();
-    is_sync::<crate::Error>();
+    is_send::<cntk_reader_core::Error>();
+    is_sync::<cntk_reader_core::Error>();
     is_send::<Minibatch>();
     is_sync::<Minibatch>();
     is_send::<MinibatchStream<'_>>();

@@ -5,8 +5,8 @@ use super::{Builder, EpochCursor, EpochIter, Minibatch};
 use crate::reader::{
     Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Reader as Engine, Sizes, State,
 };
-use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;

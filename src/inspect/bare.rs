@@ -11,11 +11,11 @@ use crate::config::{
 };
 use crate::deserialize::htk::mlf::LARGEST_DIM;
 use crate::deserialize::{htk, image, kaldi};
-use crate::file::{DataFile, address};
-use crate::pool::Pool;
 use crate::reader::build;
-use crate::recognize::FileFormat;
-use crate::{Error, Result};
+use cntk_reader_core::file::{DataFile, address};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -2,18 +2,18 @@
 
 use super::inspector::{Extent, memory_of_all};
 use super::{Lengths, TextOutline, WindowUse};
-use crate::Result;
-use crate::cancel::carried;
-use crate::corpus::Corpus;
-use crate::deserialize::check::StreamStatistics;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::IndexOptions;
 use crate::deserialize::text::index::brief::{self, IndexBrief};
-use crate::file::DataFile;
-use crate::pool::Pool;
 use crate::reader::build;
 use crate::reader::settings::ReaderSettings;
-use crate::stream::StreamInfo;
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::StreamStatistics;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::stream::StreamInfo;
 use rayon::prelude::*;
 
 /// Files of a list whose samples are looked at.

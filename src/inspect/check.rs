@@ -1,20 +1,21 @@
 //! Checks all data of an [`Inspector`], in parallel, and reports in the order of the data.
 
 use super::inspector::{InspectedMember, Inspector};
+use super::loaded::check_loaded;
 use super::{join, notes};
-use crate::Result;
-use crate::cancel::{self, carried};
-use crate::deserialize::check::{
-    ChunkCheck, CountedNote, Finding, Severity, StreamStatistics, UnknownName, add_names, add_notes,
-    add_repeats, check_loaded,
-};
-use crate::deserialize::loading::{Load, Loads};
 use crate::deserialize::text::index::faults;
-use crate::deserialize::{Chunk, ChunkSource, Deserializer};
-use crate::helpers::Helpers;
-use crate::option::FrontEnd;
-use crate::sequence::ChunkId;
-use crate::shown::quoted;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::check::{
+    ChunkCheck, CountedNote, Finding, Severity, StreamStatistics, UnknownName, add_names, add_notes,
+    add_repeats,
+};
+use cntk_reader_core::format::loading::{Load, Loads};
+use cntk_reader_core::format::{Chunk, ChunkSource, Deserializer};
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::cancel::{self, carried};
+use cntk_reader_core::runtime::helpers::Helpers;
+use cntk_reader_core::sequence::ChunkId;
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Texts that stand for files: scripts, maps and lists that a data file needs beside it and that are not there.
 
-use crate::Result;
-use crate::file::mounted::{self, FileSystem, RemoteFile};
-use crate::lock::Mutex;
+use cntk_reader_core::Result;
+use cntk_reader_core::file::mounted::{self, FileSystem, RemoteFile};
+use cntk_reader_core::runtime::lock::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Once};

@@ -1,19 +1,19 @@
 //! The deserializers of a configuration, opened to be looked at.
 
 use super::Lengths;
-use crate::corpus::Corpus;
-use crate::deserialize::check::{StreamStatistics, memory_of};
-use crate::deserialize::format::Format;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::index::{CacheState, IndexOptions, brief};
-use crate::deserialize::{AnyDeserializer, Deserializer};
-use crate::file::DataFile;
-use crate::pool::Pool;
 use crate::randomize::{Order, WindowSize};
 use crate::reader::build::{self, Others};
 use crate::reader::settings::ReaderSettings;
-use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{StreamStatistics, memory_of};
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::format::{AnyDeserializer, Deserializer};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// Data that are looked at: see [`crate::inspect`].

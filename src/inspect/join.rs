@@ -1,14 +1,14 @@
 //! Compares deserializers by key: which sequences only one has, and which have different lengths.
 
 use super::inspector::Inspector;
-use crate::Result;
 use crate::deserialize::bundle::{Fit, FramePair, frame_modes, unequal_lengths};
-use crate::deserialize::check::{Finding, Severity, StreamStatistics};
-use crate::deserialize::{Deserializer, InFrameMode};
-use crate::memory::room;
 use crate::pack::Packing;
-use crate::sequence::{ChunkId, SequenceId};
-use crate::stream::StreamInfo;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::check::{Finding, Severity, StreamStatistics};
+use cntk_reader_core::format::{Deserializer, InFrameMode};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::stream::StreamInfo;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! How long sequences are.
 
-use crate::deserialize::{self, ChunkTable};
+use cntk_reader_core::format::{self, ChunkTable};
 use std::collections::BTreeMap;
 
 /// How many samples the sequences of a deserializer have.
@@ -25,8 +25,8 @@ impl Lengths {
         let mut lengths = Lengths::default();
         for (chunk, info) in (0..).zip(table.chunks()) {
             match table.lengths(chunk) {
-                deserialize::Lengths::Ones => lengths.add(1, info.sequences.into()),
-                deserialize::Lengths::Each(each) => each.iter().for_each(|&length| lengths.add(length, 1)),
+                format::Lengths::Ones => lengths.add(1, info.sequences.into()),
+                format::Lengths::Each(each) => each.iter().for_each(|&length| lengths.add(length, 1)),
             }
         }
         lengths

@@ -32,14 +32,15 @@ mod generated;
 mod inspector;
 mod join;
 mod lengths;
+mod loaded;
 mod notes;
 mod outline;
 mod sequences;
 
-pub use crate::deserialize::check::{Finding, Severity, StreamStatistics, UnknownName};
 pub use bare::{BareFile, BareFiles};
 pub use brief::{Brief, BriefMember};
 pub use check::{CheckOptions, CheckProgress, CheckSummary};
+pub use cntk_reader_core::format::check::{Finding, Severity, StreamStatistics, UnknownName};
 pub use inspector::{InspectedMember, Inspector, WindowUse};
 pub use lengths::Lengths;
 pub use outline::{OutlineStream, TextOutline};

@@ -2,12 +2,12 @@
 //! meant.
 
 use super::inspector::InspectedMember;
-use crate::deserialize::check::{CountedNote, Finding, NoteKind, Severity, StreamStatistics};
-use crate::deserialize::format::Format;
 use crate::deserialize::text::TextOptions;
-use crate::file::DataFile;
-use crate::recognize::FileFormat;
-use crate::stream::{Storage, StreamInfo};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{CountedNote, Finding, NoteKind, Severity, StreamStatistics};
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::stream::{Storage, StreamInfo};
 
 /// A declared dimension is suspicious if it is so many times the one that the data need.
 const FAR_LARGER: u64 = 10;
@@ -73,8 +73,7 @@ fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
              sample, add the missing ones: they are not filled up, and later samples move up.",
         ),
     };
-    let finding = Finding { detail: detail.to_owned(), ..Finding::new(Severity::Note, message) };
-    Finding { location: note.first.clone(), ..finding }
+    Finding::new(Severity::Note, message).with_detail(detail).located(note.first.clone())
 }
 
 /// A peculiarity that all samples of a stream have in common, and its remedy.
@@ -154,6 +153,5 @@ fn of_ids(text: &TextOptions, member: &InspectedMember, is_joined: bool) -> Opti
         ),
         _ => return None,
     };
-    let note = Finding { detail: detail.to_owned(), ..Finding::new(Severity::Note, message) };
-    Some(note.in_file(&path))
+    Some(Finding::new(Severity::Note, message).with_detail(detail).in_file(&path))
 }

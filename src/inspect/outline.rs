@@ -3,13 +3,13 @@
 use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
 use crate::config::{self, Config, CtfDeserializer, ReaderOptions, Section};
-use crate::deserialize::check::{Finding, Severity, StreamStatistics};
 use crate::deserialize::text::MOST_ERRORS;
-use crate::file::{DataFile, address};
-use crate::option::FrontEnd;
 use crate::reader::build;
-use crate::stream::Storage;
-use crate::{Error, Result};
+use cntk_reader_core::file::{DataFile, address};
+use cntk_reader_core::format::check::{Finding, Severity, StreamStatistics};
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;

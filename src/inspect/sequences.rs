@@ -1,18 +1,18 @@
 //! Sequences one by one, as plain numbers: to be shown, not to be trained with.
 
-use crate::corpus::Corpus;
-use crate::deserialize::fetched::Fetched;
-use crate::deserialize::loading::Loads;
-use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource, ChunkTableExt, Deserializer, Loaded};
-use crate::memory::room;
 use crate::pack::plain::PlainSequence;
-use crate::pool::Pool;
 use crate::reader::build::{self, Others};
 use crate::reader::settings::ReaderSettings;
-use crate::sequence::{ChunkId, SequenceId, SequenceView};
-use crate::stream::{ElementType, StreamInfo};
-use crate::{Error, Result};
 use byteorder::{ByteOrder, NativeEndian};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::fetched::Fetched;
+use cntk_reader_core::format::loading::Loads;
+use cntk_reader_core::format::{AnyDeserializer, Chunk, ChunkSource, ChunkTableExt, Deserializer, Loaded};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceView};
+use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// Reads sequences by their numbers: they count from 0 in the order of the data.
@@ -196,7 +196,7 @@ impl SequenceReader {
             };
             let late = fetched.filter(|_| info.has_late_shape()).and_then(|fetched| fetched.shape(number));
             let info = match late {
-                Some(shape) => &StreamInfo { shape: shape.to_vec(), ..info.clone() },
+                Some(shape) => &info.clone().with_shape(shape.to_vec()),
                 None => info,
             };
             streams.push(SequenceData::of(self.memory.decode(&view, info)?, info)?);

@@ -33,17 +33,17 @@ mod shuffle;
 pub use distribution::Distribution;
 pub use shuffle::Shuffle;
 
-use crate::corpus::Corpus;
-use crate::deserialize::{AnyDeserializer, Deserializer, Lengths};
 use crate::pack::Limits;
-use crate::pool::Pool;
 use crate::randomize::Order;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::{Selection, Timeline};
 use crate::reader::settings::ReaderSettings;
 use crate::reader::{Epoch, Others, build};
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::{AnyDeserializer, Deserializer, Lengths};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ impl SequenceOrder {
         let SequenceOrder { table, places, selection, keys, minibatch, .. } = self;
         keys.clear();
         table.keys(&selection.sequences, keys);
-        let length = |id: &crate::sequence::SequenceId| table.lengths(id.chunk).get(id.index);
+        let length = |id: &cntk_reader_core::sequence::SequenceId| table.lengths(id.chunk).get(id.index);
         let own: u64 = selection.sequences.iter().map(|id| u64::from(length(id))).sum();
         let all = after.saturating_sub(before).max(own);
         minibatch.end_of_sweep = selection.end_of_sweep;

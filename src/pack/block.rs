@@ -12,7 +12,7 @@
 //! Blocks start at a multiple of 64 bytes, so every part is aligned for its type: values start at byte 0 or 8, which suits
 //! `f64`; indices and offsets follow at multiples of 4, also where `nnz` is odd. All numbers are in native byte order.
 
-use crate::stream::{AnyBits, Element};
+use cntk_reader_core::stream::{AnyBits, Element};
 
 /// Bytes of the number of values at the start of a sparse block.
 const COUNT_SIZE: usize = size_of::<u64>();

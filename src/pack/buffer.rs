@@ -1,8 +1,8 @@
 //! Aligned memory for the data of minibatches.
 
-use crate::Result;
-use crate::memory::pages::{self, Pages};
-use crate::memory::{self, room};
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::pages::{self, Pages};
+use cntk_reader_core::memory::{self, room};
 use std::cell::UnsafeCell;
 
 /// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register. In a cell,

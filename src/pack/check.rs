@@ -1,8 +1,8 @@
 //! Checks of what chunks deliver, so that a chunk's mistake cannot make a copy leave its bounds.
 
-use crate::error::ExceptionClass;
-use crate::sequence::{FrameEncoding, FrameSpec, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::{Error, ErrorKind, Result};
 
 /// Compares a view's sizes with each other. `element` is the size of one value in bytes, `sample_size` the number of values
 /// of a sample. Returns the number of sparse values, 0 for a dense sequence.
@@ -105,8 +105,8 @@ pub(super) fn empty_sequence(stream: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::decimal;
-    use crate::sequence::FrameView;
+    use cntk_reader_core::memory::compact::decimal;
+    use cntk_reader_core::sequence::FrameView;
 
     /// The check of frames in `bytes` bytes for samples of 6 values.
     fn check_frames(spec: &FrameSpec, bytes: usize) -> Result<usize> {

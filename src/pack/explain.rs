@@ -1,12 +1,12 @@
 //! What an error about one sequence says besides its message: the sequence's key, where its data lie, how long it is in each
 //! stream, and which key of the configuration asked for this way of packing.
 
-use crate::Error;
-use crate::corpus::Corpus;
-use crate::deserialize::AnyDeserializer;
-use crate::option::Written;
-use crate::sequence::{SequenceId, SequenceKey};
-use crate::stream::StreamInfo;
+use cntk_reader_core::Error;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::option::Written;
+use cntk_reader_core::sequence::{SequenceId, SequenceKey};
+use cntk_reader_core::stream::StreamInfo;
 use std::fmt::Write as _;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Where packers get their sequences.
 
-use crate::Result;
-use crate::deserialize::Chunk;
-use crate::deserialize::fetched::Fetched;
-use crate::sequence::{SequenceId, SequenceKey};
-use crate::stream::LateShapes;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::Chunk;
+use cntk_reader_core::format::fetched::Fetched;
+use cntk_reader_core::sequence::{SequenceId, SequenceKey};
+use cntk_reader_core::stream::LateShapes;
 use std::sync::Arc;
 
 /// A source of sequences: the timeline, with the chunks that it needs in memory.

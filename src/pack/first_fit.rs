@@ -10,9 +10,9 @@
 //! and words take 0.86 to 0.94 of the time so.
 
 use super::layout::{GAP, Layout, Record};
-use crate::Result;
-use crate::memory::room;
-use crate::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::Result;
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::memory::room;
 
 /// Children of a node.
 const FAN: usize = 16;

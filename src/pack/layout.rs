@@ -77,7 +77,7 @@ pub struct Layout {
     pub right_splice: u64,
     /// Lanes come one after the other instead of steps: each sequence has a lane of its own, and its samples are next to
     /// each other. Minibatches of whole sequences have binary streams like this
-    /// ([`StreamInfo::is_binary`](crate::stream::StreamInfo::is_binary)).
+    /// ([`StreamInfo::is_binary`](cntk_reader_core::stream::StreamInfo::is_binary)).
     pub sequence_major: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Sizes of minibatches, and how many samples a packer of whole sequences asks for at once.
 
-use crate::error::ExceptionClass;
-use crate::limits::LARGEST_MINIBATCH;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::limits::LARGEST_MINIBATCH;
+use cntk_reader_core::{Error, ErrorKind, Result};
 
 /// Sizes of the minibatches to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

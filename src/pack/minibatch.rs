@@ -7,12 +7,12 @@
 use super::block::{self, SparseColumns};
 use super::buffer::AlignedBuffer;
 use super::layout::{Layout, Record};
-use crate::lock::Mutex;
-use crate::memory::{Held, Meter, room};
-use crate::prefetch;
-use crate::sequence::SequenceKey;
-use crate::stream::{Element, ElementType, Storage};
-use crate::{Error, Result};
+use cntk_reader_core::cpu::prefetch;
+use cntk_reader_core::memory::{Held, Meter, room};
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::stream::{Element, ElementType, Storage};
+use cntk_reader_core::{Error, Result};
 use std::sync::{Arc, Weak};
 
 /// Minibatches that are packed together, at most, by any number of threads.

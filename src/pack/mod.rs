@@ -2,8 +2,8 @@
 //!
 //! A [`Packer`] asks its [`Feed`] for sequences and copies them into blocks of memory that a [`layout::Layout`] describes.
 //!
-//! A sequence that is missing in one stream ([`Loaded::Invalid`](crate::deserialize::Loaded),
-//! [`Loaded::Skipped`](crate::deserialize::Loaded)) is left out of all streams.
+//! A sequence that is missing in one stream ([`Loaded::Invalid`](cntk_reader_core::format::Loaded),
+//! [`Loaded::Skipped`](cntk_reader_core::format::Loaded)) is left out of all streams.
 
 mod block;
 mod buffer;

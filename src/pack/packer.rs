@@ -4,11 +4,11 @@ use super::feed::Feed;
 use super::limits::{Limits, PackConfig};
 use super::minibatch::Minibatch;
 use super::spec::PackSpec;
-use crate::Result;
-use crate::deserialize::Chunk;
 use crate::pack::Packing;
-use crate::sequence::SequenceId;
-use crate::stream::{Storage, StreamInfo};
+use cntk_reader_core::Result;
+use cntk_reader_core::format::Chunk;
+use cntk_reader_core::sequence::SequenceId;
+use cntk_reader_core::stream::{Storage, StreamInfo};
 use std::sync::Arc;
 
 /// A way of packing.

@@ -2,10 +2,10 @@
 
 use super::buffer::AlignedBuffer;
 use super::{check, copy};
-use crate::Result;
-use crate::compact::widen;
-use crate::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
-use crate::stream::StreamInfo;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::compact::widen;
+use cntk_reader_core::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::stream::StreamInfo;
 
 /// Memory for one sequence of one stream. It can be used again for another one.
 #[derive(Debug, Default)]
@@ -57,8 +57,8 @@ impl PlainSequence {
 mod tests {
     use super::*;
     use crate::pack::test_feed::{floats, info};
-    use crate::sequence::{FrameEncoding, FrameSpec, FrameView};
-    use crate::stream::{ElementType, Storage};
+    use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, FrameView};
+    use cntk_reader_core::stream::{ElementType, Storage};
 
     #[test]
     fn plain_views_stay_where_they_are() {

@@ -6,13 +6,13 @@ use super::limits::{Limits, PackConfig, about_small_size};
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::packer::{Packer, Queue};
 use super::spec::{PackScratch, PackSpec, Packed};
-use crate::deserialize::Chunk;
-use crate::helpers::{Helpers, Team};
-use crate::log::{Level, Logger};
-use crate::memory::Meter;
-use crate::sequence::SequenceId;
-use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use cntk_reader_core::format::Chunk;
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::Meter;
+use cntk_reader_core::runtime::helpers::{Helpers, Team};
+use cntk_reader_core::sequence::SequenceId;
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// Packs whole sequences, of any length or of one sample each. Streams of different lengths get different layouts.

@@ -5,12 +5,12 @@ use super::feed::LoadedSelection;
 use super::first_fit::FirstFit;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
-use crate::deserialize::{Ahead, Chunk, Loaded};
-use crate::helpers::Team;
-use crate::memory::room;
-use crate::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
-use crate::stream::{LateShapes, Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::format::{Ahead, Chunk, Loaded};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::helpers::Team;
+use cntk_reader_core::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
+use cntk_reader_core::stream::{LateShapes, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 
 /// Number of sequences that are looked up together, so that their cache misses overlap instead of being waited for one by
 /// one. On randomized sequences of words in a window of 200 MB this delivers a third more samples per second.

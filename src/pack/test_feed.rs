@@ -1,21 +1,14 @@
 //! For tests: chunks made from text, and a feed that walks them in order as the unrandomized timeline does.
 
 use super::{Feed, LoadedSelection, Minibatch};
-use crate::deserialize::{Chunk, LeafChunk, Loaded};
-use crate::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::format::{Chunk, LeafChunk, Loaded};
+use cntk_reader_core::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 pub fn info(name: &str, storage: Storage, element: ElementType, size: usize) -> StreamInfo {
-    StreamInfo {
-        name: name.into(),
-        storage,
-        element,
-        shape: vec![size],
-        defines_mb_size: false,
-        is_binary: false,
-    }
+    StreamInfo::new(name, storage, element, vec![size])
 }
 
 /// The example of the packing tests: `x` dense of 2 values, `s` sparse of 4.

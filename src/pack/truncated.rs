@@ -14,12 +14,12 @@ use super::limits::PackConfig;
 use super::minibatch::{Minibatch, MinibatchPool, StreamMinibatch};
 use super::packer::{Packer, Queue};
 use super::{check, limits};
-use crate::deserialize::{Chunk, Loaded};
-use crate::error::ExceptionClass;
-use crate::memory::{Meter, room};
-use crate::sequence::SequenceId;
-use crate::stream::{Storage, StreamInfo};
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::{Chunk, Loaded};
+use cntk_reader_core::memory::{Meter, room};
+use cntk_reader_core::sequence::SequenceId;
+use cntk_reader_core::stream::{Storage, StreamInfo};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use slot::{QueuedSequence, Slot};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Epochs: how far a worker may read, and which share of the data belongs to it.
 
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 
 /// Epoch size in samples that means one sweep (CNTK: `requestDataSize`, 2^62-1).
 pub const SIZE_OF_SWEEP: u64 = u64::MAX >> 2;
@@ -90,8 +90,8 @@ impl EpochConfig {
             sweep
         } else if self.samples == 0 {
             return Err(Error::new(
-                crate::ErrorKind::InvalidArgument,
-                crate::error::ExceptionClass::Runtime,
+                cntk_reader_core::ErrorKind::InvalidArgument,
+                cntk_reader_core::error::ExceptionClass::Runtime,
                 "Epoch size cannot be 0.",
             ));
         } else {

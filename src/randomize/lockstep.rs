@@ -6,7 +6,7 @@ use super::random::Random;
 use super::reference::{Lists, random_sizes};
 use super::{Selection, Timeline, WorkerConfig};
 use crate::randomize::{Pace, WindowSize};
-use crate::sequence::SequenceId;
+use cntk_reader_core::sequence::SequenceId;
 use std::sync::Arc;
 
 type Make = fn(Arc<Lists>, WindowSize, u64) -> Box<dyn Timeline>;

@@ -21,10 +21,10 @@ pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UN
 pub use options::{Order, WindowSize};
 pub use pace::Pace;
 
-use crate::deserialize::ChunkTable;
-use crate::error::ExceptionClass;
-use crate::sequence::{ChunkId, SequenceId};
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::ChunkTable;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::{Error, ErrorKind, Result};
 
 /// The next sequences of one worker, with their flags. Used again from call to call; [`Timeline::next`] clears it.
 #[derive(Debug, Default)]

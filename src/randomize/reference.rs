@@ -5,9 +5,9 @@ use super::{
     EpochConfig, EpochSpan, Position, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, Selection, Timeline,
     WorkerConfig,
 };
-use crate::deserialize::{ChunkInfo, ChunkTable, IncrementalTable, Lengths};
 use crate::randomize::WindowSize;
-use crate::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::format::{ChunkInfo, ChunkTable, IncrementalTable, Lengths};
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
 use std::sync::Arc;
 
 /// A chunk table made from the lengths of each chunk's sequences.

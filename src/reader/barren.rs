@@ -7,8 +7,8 @@
 use super::checkpoint::Progress;
 use super::pipeline::too_many_invalid;
 use super::position::ReaderPosition;
-use crate::error::ExceptionClass;
-use crate::{Error, ErrorKind};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::{Error, ErrorKind};
 
 /// The data that were passed since the last minibatch with data.
 #[derive(Debug)]

@@ -1,28 +1,29 @@
 //! From options to deserializers.
 
 use super::inspect;
-use crate::corpus::Corpus;
 use crate::deserialize::bundle::{
     Bundle, JoinOptions, Member, check_frames, check_names, frame_mode, frame_modes,
 };
-use crate::deserialize::check;
-use crate::deserialize::custom::{Factory, Registered, lacks_list_of};
-use crate::deserialize::fetch::check_late_shapes;
-use crate::deserialize::format::{Context, Format, Users};
 use crate::deserialize::frames::Frames;
 use crate::deserialize::transformed;
-use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
-use crate::file::DataFile;
-use crate::log::Logger;
-use crate::names::Distinct;
-use crate::option::Written;
 use crate::pack::Packing;
-use crate::pool::Pool;
 use crate::randomize::Order;
 use crate::reader::settings::ReaderSettings;
-use crate::recognize::FileFormat;
-use crate::transform::user::UserTransform;
-use crate::{Canceller, Error, ErrorKind, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check;
+use cntk_reader_core::format::fetch::check_late_shapes;
+use cntk_reader_core::format::options::{Context, Format, Users};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::format::{AnyDeserializer, Deserializer, InFrameMode};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::option::Written;
+use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::user::transform::UserTransform;
+use cntk_reader_core::user::{Factory, Registered, lacks_list_of};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Deserializers that are not the library's own.

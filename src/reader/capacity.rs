@@ -2,11 +2,11 @@
 
 use super::epoch::{Epoch, ReadConfig};
 use super::inspect::Sizes;
-use crate::limits::LARGEST_MINIBATCH;
-use crate::memory::room;
 use crate::randomize::SIZE_UNLIMITED;
-use crate::stream::{Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::limits::LARGEST_MINIBATCH;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 
 /// Bytes that a sequence takes in a minibatch beside its values, at least: its id, key, views and
 /// records.

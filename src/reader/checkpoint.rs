@@ -11,18 +11,18 @@
 
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
-use crate::deserialize::content::Sampler;
-use crate::deserialize::{AnyDeserializer, ChunkSource, ChunkTableExt, Deserializer, IncrementalTable};
-use crate::error::ExceptionClass;
-use crate::memory::room;
 use crate::pack::Packing;
 use crate::pack::Queue;
 use crate::randomize::Position;
 use crate::randomize::{Order, WindowSize};
 use crate::reader::settings::ReaderSettings;
-use crate::sequence::{ChunkId, SequenceId};
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::{AnyDeserializer, ChunkSource, ChunkTableExt, Deserializer, IncrementalTable};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use std::sync::OnceLock;
 
 const MAGIC: &[u8; 8] = b"cntkrdr\n";

@@ -4,10 +4,11 @@ use super::handoff::{HandoffThread, READ_AHEAD};
 use super::parallel_packer::PackingThreads;
 use super::pipeline::Pipeline;
 use super::prefetch_batch::{BatchSize, PrefetchBatch};
-use crate::deserialize::ChunkSource;
-use crate::helpers::WaitingCaller;
 use crate::reader::settings::ReaderSettings;
-use crate::{Error, Result, cancel};
+use cntk_reader_core::format::ChunkSource;
+use cntk_reader_core::runtime::cancel;
+use cntk_reader_core::runtime::helpers::WaitingCaller;
+use cntk_reader_core::{Error, Result};
 use std::mem;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! What a reader is asked for: the sizes of minibatches, the workers, and the length of an epoch.
 
-use crate::error::ExceptionClass;
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::{Error, Result};
 
 /// Minibatch size, workers and flags of the minibatches to come.
 ///

@@ -5,7 +5,7 @@ use super::checkpoint::Progress;
 use super::position::ReaderPosition;
 use super::{Epoch, ReadConfig, Reader};
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 
 /// How far the epoch in force has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,16 @@
-//! Fetches the sequences of a minibatch from chunks that do not have them ready: see [`crate::deserialize::fetch`].
+//! Fetches the sequences of a minibatch from chunks that do not have them ready: see [`cntk_reader_core::format::fetch`].
 
-use crate::cancel::carried;
-use crate::deserialize::fetch::Failure;
-use crate::deserialize::fetched::Fetched;
-use crate::deserialize::{Chunk, ChunkSource};
-use crate::error::ExceptionClass;
-use crate::helpers::{Helpers, Team};
 use crate::pack::explain::Explain;
 use crate::randomize::Selection;
-use crate::sequence::{SequenceId, SequenceKey};
-use crate::stream::LateShapes;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::fetch::Failure;
+use cntk_reader_core::format::fetched::Fetched;
+use cntk_reader_core::format::{Chunk, ChunkSource};
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::runtime::helpers::{Helpers, Team};
+use cntk_reader_core::sequence::{SequenceId, SequenceKey};
+use cntk_reader_core::stream::LateShapes;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
 
 /// Fetches sequences, and holds those of the last selection.

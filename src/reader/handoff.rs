@@ -1,9 +1,10 @@
 //! A thread that works on what it is given, and gives it back. A thing belongs to one thread at a time: nothing is shared, so
 //! there is nothing to lock.
 
-use crate::delivery::{Inbox, Outbox, delivery};
-use crate::sync::thread::JoinHandle;
-use crate::{Error, Result, exit, thread};
+use cntk_reader_core::runtime::delivery::{Inbox, Outbox, delivery};
+use cntk_reader_core::runtime::sync::thread::JoinHandle;
+use cntk_reader_core::runtime::{exit, thread};
+use cntk_reader_core::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -130,7 +131,7 @@ fn gone() -> Error {
 #[cfg(all(test, shuttle))]
 mod schedules {
     use super::HandoffThread;
-    use crate::sync::explore;
+    use cntk_reader_core::runtime::sync::explore;
     use std::sync::Arc;
 
     /// Something whose owners are counted.

@@ -4,10 +4,10 @@
 use super::checkpoint::Progress;
 use super::epoch::Epoch;
 use super::position::ReaderPosition;
-use crate::Result;
-use crate::deserialize::format::{Facts, Format};
-use crate::deserialize::{AnyDeserializer, ChunkTableExt};
 use crate::randomize::SIZE_UNLIMITED;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::options::{Facts, Format};
+use cntk_reader_core::format::{AnyDeserializer, ChunkTableExt};
 use std::fmt;
 use std::sync::OnceLock;
 

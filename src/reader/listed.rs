@@ -1,12 +1,13 @@
 //! The chunks in memory of a deserializer that lists sequences when it loads them: a local timeline asks for each.
 
-use crate::deserialize::loading::{Load, Loads};
-use crate::deserialize::{Chunk, ChunkSource, Listing, ListingDeserializer};
-use crate::memory::room;
-use crate::pool::Pool;
 use crate::randomize::local::Chunks;
-use crate::sequence::ChunkId;
-use crate::{Error, Result, cancel};
+use cntk_reader_core::format::loading::{Load, Loads};
+use cntk_reader_core::format::{Chunk, ChunkSource, Listing, ListingDeserializer};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -16,13 +16,13 @@
 use super::handoff::PACKED_TOGETHER;
 use super::selector::PlannedMinibatch;
 use super::store::Resident;
-use crate::Result;
-use crate::deserialize::ChunkSource;
-use crate::helpers::{Helpers, Team, WaitingCaller};
-use crate::memory::Meter;
 use crate::pack::{LoadedSelection, MinibatchPool, PackScratch, PackSpec, Packed};
-use crate::pool::{Pool, cpus};
-use crate::sync::Mutex;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::ChunkSource;
+use cntk_reader_core::memory::Meter;
+use cntk_reader_core::runtime::helpers::{Helpers, Team, WaitingCaller};
+use cntk_reader_core::runtime::pool::{Pool, cpus};
+use cntk_reader_core::runtime::sync::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

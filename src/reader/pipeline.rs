@@ -8,24 +8,25 @@ use super::parallel_packer::{PackContext, ParallelPacker};
 use super::position::{local_position_of, samples_of};
 use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::selector::{Plan, Selector, TimelineSource};
-use crate::corpus::Corpus;
-use crate::deserialize::fetch::Failure;
-use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
-use crate::error::ExceptionClass;
-use crate::helpers::WaitingCaller;
-use crate::memory::Meter;
 use crate::pack::Packing;
 use crate::pack::explain::Explain;
 use crate::pack::{
     Feed, Limits, LoadedSelection, Minibatch, PackConfig, PackSpec, Packer, Queue, SequencePacker,
     TruncatedPacker,
 };
-use crate::pool::{Pool, cpus};
 use crate::randomize::{EpochConfig, WorkerConfig};
 use crate::reader::settings::ReaderSettings;
-use crate::sequence::{SequenceId, SequenceKey};
-use crate::stream::LateShapes;
-use crate::{Error, ErrorKind, Result, cancel, exit};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::fetch::Failure;
+use cntk_reader_core::format::{AnyDeserializer, Chunk, ChunkSource};
+use cntk_reader_core::memory::Meter;
+use cntk_reader_core::runtime::helpers::WaitingCaller;
+use cntk_reader_core::runtime::pool::{Pool, cpus};
+use cntk_reader_core::runtime::{cancel, exit};
+use cntk_reader_core::sequence::{SequenceId, SequenceKey};
+use cntk_reader_core::stream::LateShapes;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 //! Where a reader stands, on a timeline of either kind, and the named numbers that CNTK makes of it.
 
-use crate::error::ExceptionClass;
 use crate::randomize::Position;
 use crate::randomize::local::LocalPosition;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::{Error, Result};
 
 /// CNTK's name of the one entry in the state of a reader whose sequences are known beforehand.
 pub const POSITION_KEY: &str = "minibatchSourcePosition";

@@ -6,7 +6,8 @@
 
 use super::checkpoint::Progress;
 use crate::pack::{MOST_AT_ONCE, Minibatch};
-use crate::{Error, Result, cancel};
+use cntk_reader_core::runtime::cancel;
+use cntk_reader_core::{Error, Result};
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -2,12 +2,12 @@
 //! pack, and read ahead. Whatever the order, a reader delivers the same data, and ends when it is dropped.
 
 use super::*;
-use crate::ErrorKind;
 use crate::config::from_text;
 use crate::deserialize::text::TextDeserializer;
 use crate::deserialize::text::TextOptions;
 use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use crate::sync::{explore, thread};
+use cntk_reader_core::ErrorKind;
+use cntk_reader_core::runtime::sync::{explore, thread};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::task::Poll;

@@ -3,18 +3,18 @@
 use super::listed::ListedChunks;
 use super::position::ReaderPosition;
 use super::store::ChunkStore;
-use crate::deserialize::{AnyDeserializer, Chunk};
-use crate::error::ExceptionClass;
 use crate::pack::Limits;
-use crate::pool::Pool;
 use crate::randomize::Order;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
 use crate::reader::settings::ReaderSettings;
-use crate::sequence::ChunkId;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::{AnyDeserializer, Chunk};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 

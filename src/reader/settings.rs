@@ -1,12 +1,12 @@
 //! Everything that a reader is built from.
 
-use crate::deserialize::format::Format;
 use crate::deserialize::transformed::TransformedStream;
-use crate::option::{FrontEnd, Written};
 use crate::pack::Packing;
 use crate::randomize::{Order, Pace};
-use crate::release::Release;
-use crate::stream::ElementType;
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::option::release::Release;
+use cntk_reader_core::option::{FrontEnd, Written};
+use cntk_reader_core::stream::ElementType;
 
 /// Everything a reader is built from.
 #[derive(Debug, Clone, PartialEq)]

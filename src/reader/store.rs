@@ -1,12 +1,13 @@
 //! The chunks in memory: those of the timeline's window, and the next ones, loaded ahead on the library's pool.
 
-use crate::deserialize::loading::{Load, Loads};
-use crate::deserialize::{Chunk, ChunkSource, ChunkTableExt, Deserializer, Loading};
-use crate::memory::room;
-use crate::pool::Pool;
 use crate::randomize::{Selection, Timeline, Window};
-use crate::sequence::ChunkId;
-use crate::{Error, Result, cancel};
+use cntk_reader_core::format::loading::{Load, Loads};
+use cntk_reader_core::format::{Chunk, ChunkSource, ChunkTableExt, Deserializer, Loading};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_core::{Error, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
     loading: Loading,
-    /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`ChunkErrors::commit`](crate::deserialize::ChunkErrors::commit)). As long as the
+    /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit)). As long as the
     /// greatest chunk id needed so far requires. Shared with the threads that pack, which finish before the window moves.
     resident: Resident,
     /// The ids of the chunks in `resident`.

@@ -9,8 +9,8 @@ use crate::deserialize::text::TextDeserializer;
 use crate::pack::Minibatch;
 use crate::randomize::random::Random;
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use crate::release::Release;
-use crate::thread;
+use cntk_reader_core::option::release::Release;
+use cntk_reader_core::runtime::thread;
 use std::fmt::Write as _;
 use std::path::Path;
 

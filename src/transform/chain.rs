@@ -8,16 +8,16 @@ use super::plan::{Plan, Planned, Step};
 use super::random::{Engines, Source, SplitMix, number_of};
 use super::resize::{Resize, Tables};
 use super::scale::Fit;
-use super::user::UserTransform;
 use super::view::{Frame, Maker, View};
 use super::{color, crop, intensity, scale, transpose};
-use crate::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Region};
-use crate::limits::MOST_IMAGE_VALUES;
-use crate::lock::Mutex;
-use crate::log::Repeated;
-use crate::stream::ElementType;
 use crate::transform::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
-use crate::{Error, Result};
+use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Region};
+use cntk_reader_core::limits::MOST_IMAGE_VALUES;
+use cntk_reader_core::log::Repeated;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::user::transform::UserTransform;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// The transforms of one stream, in their order; a cast to the stream's element type is the last one.
@@ -390,7 +390,7 @@ impl Stage {
                     "Scale has width {}, height {} and channels {}; each has to be at least 1.",
                     options.width, options.height, options.channels
                 );
-                let class = crate::ExceptionClass::Runtime;
+                let class = cntk_reader_core::ExceptionClass::Runtime;
                 return Err(Error::config(class, "Invalid image dimensions.").with_detail(detail));
             }
             TransformOptions::Scale(options) => Stage::Scale(options.clone()),
@@ -408,7 +408,9 @@ impl Stage {
                     let detail = format!(
                         "No transform was registered by the name '{name}'; register it before the reader is opened."
                     );
-                    return Err(Error::config(crate::ExceptionClass::Runtime, message).with_detail(detail));
+                    return Err(
+                        Error::config(cntk_reader_core::ExceptionClass::Runtime, message).with_detail(detail)
+                    );
                 };
                 Stage::User { name: name.clone(), transform: Arc::clone(transform), seed: options.seed }
             }

@@ -3,11 +3,11 @@
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::random::Source;
 use super::view::View;
-use crate::image::{Depth, ImageInfo, Pixels};
-use crate::processor::{InstructionSet, Processor, dispatch};
-use crate::stream::ElementType;
 use crate::transform::ColorOptions;
-use crate::{Error, Result};
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::image::{Depth, ImageInfo, Pixels};
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 /// What was drawn for one image.
 #[derive(Debug, Clone, Copy, PartialEq)]

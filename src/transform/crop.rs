@@ -1,9 +1,9 @@
 //! `Crop`: a part of the image is cut out, in the middle, at a corner or at random, and perhaps mirrored.
 
 use super::random::Source;
-use crate::image::{ImageInfo, Region};
 use crate::transform::{CropKind, CropOptions, CropRatio};
-use crate::{Error, Result};
+use cntk_reader_core::image::{ImageInfo, Region};
+use cntk_reader_core::{Error, Result};
 
 /// Attempts at a size that fits into the image. After them the whole image is taken (CNTK 2.7).
 const ATTEMPTS: usize = 10;

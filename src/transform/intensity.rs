@@ -6,9 +6,9 @@ use super::pixels::{Memory, Real, Value, for_pixels};
 use super::random::Source;
 use super::storage;
 use super::view::View;
-use crate::Result;
-use crate::processor::{InstructionSet, Processor, dispatch};
 use crate::transform::IntensityOptions;
+use cntk_reader_core::Result;
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
 /// Deviation and principal components.
 pub(super) struct Intensity {

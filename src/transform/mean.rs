@@ -3,11 +3,11 @@
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::storage::{self, Matrix};
 use super::view::View;
-use crate::image::ImageInfo;
-use crate::log::Repeated;
-use crate::processor::{InstructionSet, Processor, dispatch};
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::image::ImageInfo;
+use cntk_reader_core::log::Repeated;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 /// A mean image.
 pub(super) struct Mean {

@@ -24,7 +24,6 @@ mod scale;
 mod single;
 mod storage;
 mod transpose;
-pub mod user;
 mod view;
 
 pub use chain::{Chain, Draw, Scratch};

@@ -1,9 +1,9 @@
 //! Types of pixel values, and the memory that transforms put their results into.
 
-use crate::Result;
-use crate::image::{Image, Pixels};
-use crate::memory::room;
-use crate::stream::Element;
+use cntk_reader_core::Result;
+use cntk_reader_core::image::{Image, Pixels};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::Element;
 
 /// A type of an image's values: `u8`, `f32` or `f64`.
 pub(super) trait Value: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
@@ -95,9 +95,9 @@ real!(f64);
 macro_rules! for_pixels {
     ($pixels:expr, $values:ident => $block:expr) => {
         match $pixels {
-            crate::image::Pixels::Bytes($values) => $block,
-            crate::image::Pixels::Floats($values) => $block,
-            crate::image::Pixels::Doubles($values) => $block,
+            cntk_reader_core::image::Pixels::Bytes($values) => $block,
+            cntk_reader_core::image::Pixels::Floats($values) => $block,
+            cntk_reader_core::image::Pixels::Doubles($values) => $block,
         }
     };
 }

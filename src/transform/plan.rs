@@ -4,7 +4,7 @@ use super::color::Change;
 use super::crop::Cut;
 use super::scale::Fit;
 use super::view::{Frame, Maker};
-use crate::image::{Drawn, Image, ImageInfo, Region};
+use cntk_reader_core::image::{Drawn, Image, ImageInfo, Region};
 
 /// What a transform is going to do with one image.
 #[derive(Debug, Clone, Copy)]

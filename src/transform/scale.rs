@@ -3,9 +3,9 @@
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::resize::{self, Resize, Tables};
 use super::view::{Lines, View};
-use crate::image::{ImageInfo, Region};
 use crate::transform::{ScaleMode, ScaleOptions};
-use crate::{Error, Result};
+use cntk_reader_core::image::{ImageInfo, Region};
+use cntk_reader_core::{Error, Result};
 
 /// What becomes of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,12 +6,12 @@
 
 use super::pixels::{Value, for_pixels};
 use super::{Chain, Draw, Plan, Scratch};
-use crate::Result;
-use crate::image::{Depth, Image, ImageInfo, Pixels, Region};
-use crate::lock::Mutex;
-use crate::memory::room;
-use crate::stream::ElementType;
 use crate::transform::TransformOptions;
+use cntk_reader_core::Result;
+use cntk_reader_core::image::{Depth, Image, ImageInfo, Pixels, Region};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::stream::ElementType;
 
 /// A transform on its own.
 pub struct SingleTransform {

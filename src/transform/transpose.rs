@@ -1,9 +1,9 @@
 //! `Transpose`: from pixels to planes, channel after channel. `Cast`: to the stream's type.
 
 use super::pixels::{Memory, Real, Value, for_pixels};
-use crate::Result;
-use crate::image::{Depth, Image};
-use crate::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::Result;
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::image::{Depth, Image};
 
 /// Makes planes of an image's pixels. Bytes stay bytes: they are widened when they are packed.
 pub(super) fn transpose(image: &mut Image, memory: &mut Memory) -> Result<()> {
@@ -61,7 +61,7 @@ pub(super) fn cast<T: Real>(image: &mut Image, memory: &mut Memory) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Pixels;
+    use cntk_reader_core::image::Pixels;
 
     #[test]
     fn each_value_gets_its_place() {

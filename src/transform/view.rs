@@ -10,7 +10,7 @@
 
 use super::crop::mirror;
 use super::pixels::{Memory, Real, for_pixels};
-use crate::image::{Depth, Image, Region};
+use cntk_reader_core::image::{Depth, Image, Region};
 use std::ops::Range;
 
 /// What has made the image that a view is a part of.
@@ -294,7 +294,7 @@ impl Iterator for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Pixels;
+    use cntk_reader_core::image::Pixels;
 
     fn region(left: u32, top: u32, width: u32, height: u32) -> Region {
         Region { left, top, width, height }

@@ -2,7 +2,7 @@
 
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::speech::{SpeechConversion, htk_to_kaldi};
-use cntk_reader::stream::ElementType;
+use cntk_reader_core::stream::ElementType;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -11,8 +11,8 @@ use cntk_reader::capi::transform::{
     cntk_reader_transform, cntk_reader_transform_apply, cntk_reader_transform_open,
     cntk_reader_transformed_free,
 };
-use cntk_reader::error::ExceptionClass;
 use cntk_reader::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 

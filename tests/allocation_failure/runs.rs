@@ -8,10 +8,10 @@ use cntk_reader::config::{UserType, from_text_with};
 use cntk_reader::convert::{
     ConvertOptions, Data, Format, Listener, Progress, binary_to_text, convert, text_to_binary,
 };
-use cntk_reader::deserialize::custom::Registered;
 use cntk_reader::reader::{Others, Reader};
 use cntk_reader::speech::{self, SpeechConversion};
 use cntk_reader::{CtfDeserializer, ReaderOptions};
+use cntk_reader_core::user::Registered;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

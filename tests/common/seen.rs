@@ -4,7 +4,7 @@ use cntk_reader::Result;
 use cntk_reader::pack::Minibatch;
 use cntk_reader::pack::layout::Layout;
 use cntk_reader::reader::Reader;
-use cntk_reader::stream::{Storage, StreamInfo};
+use cntk_reader_core::stream::{Storage, StreamInfo};
 use std::fmt::Write;
 
 /// One minibatch.

@@ -14,8 +14,8 @@ use cntk_reader::convert::{
 use cntk_reader::files::compress;
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use cntk_reader::speech::{self, SpeechConversion};
-use cntk_reader::stream::ElementType;
 use cntk_reader::{Error, Result};
+use cntk_reader_core::stream::ElementType;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;

@@ -21,7 +21,7 @@ use ::cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
 use ::cntk_reader::capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
 use ::cntk_reader::capi::status::cntk_reader_status;
 use ::cntk_reader::capi::stream::{cntk_reader_element, cntk_reader_storage, cntk_reader_stream_info};
-use ::cntk_reader::error::Location;
+use cntk_reader_core::error::Location;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Images for tests: recorded ones, and noise.
 
-use cntk_reader::image::{Image, Pixels};
+use cntk_reader_core::image::{Image, Pixels};
 use flate2::read::ZlibDecoder;
 use std::io::Read;
 

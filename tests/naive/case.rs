@@ -7,7 +7,7 @@ use crate::common::scenario::open;
 use cntk_reader::ErrorKind;
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::reader::{Epoch, POSITION_KEY, ReadConfig, Reader};
-use cntk_reader::stream::ElementType;
+use cntk_reader_core::stream::ElementType;
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::ops::ControlFlow;

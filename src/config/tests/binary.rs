@@ -2,7 +2,7 @@
 
 use super::options::*;
 use super::*;
-use crate::stream::ElementType;
+use cntk_reader_core::stream::ElementType;
 
 fn binary(text: &str) -> Result<(ReaderSettings, BinaryOptions)> {
     let options = from_text(text)?;
@@ -24,7 +24,7 @@ fn renaming_is_all_that_a_section_can_ask_for() {
     assert_eq!(
         binary,
         BinaryOptions {
-            files: crate::deserialize::files::Files::named("f".into()).unwrap(),
+            files: cntk_reader_core::format::files::Files::named("f".into()).unwrap(),
             shared_ids: false,
             renamed: renamed.map(|(new, alias)| (new.into(), alias.into())).to_vec(),
             ignores_unmatched: false,

@@ -69,7 +69,7 @@ fn errors_of_streams() {
     );
     let error = open("x=[dim=1;format=s]").unwrap_err();
     assert_eq!(error.location().stream.as_deref(), Some("x"));
-    assert_eq!(error.kind(), crate::ErrorKind::Config);
+    assert_eq!(error.kind(), cntk_reader_core::ErrorKind::Config);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::options::TextOptions;
 use super::*;
-use crate::ErrorKind;
+use cntk_reader_core::ErrorKind;
 use std::fs;
 
 fn read(path: &Path) -> Section {

@@ -2,8 +2,8 @@
 
 use super::options::*;
 use super::*;
-use crate::option::FrontEnd;
-use crate::stream::ElementType;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
 
 const SCALE: &str = "[type=Scale;width=4;height=3;channels=2]";
 const LABELS: &str = "labels=[labelDim=10]";
@@ -59,7 +59,7 @@ fn defaults() {
         max_pixels: 1 << 28,
         reproducible: false,
         element: ElementType::Float,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
         as_cntk: false,
         max_errors: 0,
     };

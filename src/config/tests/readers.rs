@@ -2,9 +2,9 @@
 
 use super::options::*;
 use super::*;
-use crate::log::Logger;
-use crate::option::{FrontEnd, Written};
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::option::{FrontEnd, Written};
+use cntk_reader_core::stream::{ElementType, Storage};
 
 pub(super) const STREAMS: &str = "input=[x=[dim=1;format=dense]]";
 
@@ -39,7 +39,7 @@ fn defaults_of_a_composite_reader() {
     let expected = ReaderSettings {
         shape: Shape::Composite,
         deserializers: vec![Box::new(TextOptions {
-            files: crate::deserialize::files::Files::named("f".into()).unwrap(),
+            files: cntk_reader_core::format::files::Files::named("f".into()).unwrap(),
             streams: vec![TextStream {
                 name: "x".into(),
                 alias: "x".into(),

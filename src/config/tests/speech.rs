@@ -2,8 +2,8 @@
 
 use super::options::*;
 use super::*;
-use crate::option::FrontEnd;
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::{ElementType, Storage};
 
 const FEATURES: &str = "scpFile=f.scp;dim=3";
 const LABELS: &str = "mlfFile=l.mlf;labelMappingFile=s.list;dim=12";
@@ -54,7 +54,7 @@ fn defaults_of_every_deserializer() {
         verbosity: 0,
         element: ElementType::Float,
         frame_mode: false,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
         quirks: Default::default(),
     };
     assert_eq!(features(FEATURES, "").unwrap(), expected);
@@ -71,7 +71,7 @@ fn defaults_of_every_deserializer() {
         binary: false,
         element: ElementType::Float,
         frame_mode: false,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
         quirks: Default::default(),
     };
     assert_eq!(labels("", LABELS, "").unwrap(), expected);
@@ -84,7 +84,7 @@ fn defaults_of_every_deserializer() {
         cache_index: false,
         chunk_size: 64 << 20,
         verbosity: 0,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
     };
     let lattices = second("", "LatticeDeserializer", "latticeIndexFile=l.idx", "").unwrap();
     assert_eq!(lattices.of(), Some(&expected));
@@ -107,7 +107,7 @@ fn every_key_of_features() {
         verbosity: 2,
         element: ElementType::Double,
         frame_mode: true,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
         quirks: Default::default(),
     };
     assert_eq!(options.of(), Some(&expected));
@@ -399,7 +399,7 @@ fn archives_of_kaldi() {
         defines_mb_size: false,
         element: ElementType::Float,
         frame_mode: false,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
     };
     assert_eq!(kaldi("scpFile=f.scp;dim=40", "").unwrap(), expected);
     // All keys are looked up from the stream outwards.

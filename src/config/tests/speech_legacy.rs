@@ -2,7 +2,7 @@
 
 use super::options::*;
 use super::*;
-use crate::stream::ElementType;
+use cntk_reader_core::stream::ElementType;
 
 const FEATURES: &str = "features=[dim=3;scpFile=f.scp]";
 const LABELS: &str = "labels=[mlfFile=l.mlf;labelDim=12]";

@@ -7,10 +7,10 @@ use crate::config::{
     HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
     from_text,
 };
-use crate::option::schema::{DECLARED, Declared, Kind, Owner};
-use crate::option::{self, FrontEnd};
-use crate::stream::ElementType;
-use crate::{ErrorKind, Result};
+use cntk_reader_core::option::schema::{DECLARED, Declared, Kind, Owner};
+use cntk_reader_core::option::{self, FrontEnd};
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 
 use super::{of_module, streams};
 use crate::config::values::{Value, Values};
-use crate::error::ExceptionClass::InvalidArgument;
 use crate::transform::{Interpolation, ScaleMode};
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::{Error, Result};
 use std::path::Path;
 
 /// An element of `transforms`: one of the library's own, such as [`Crop`], or [one of the user's own](Transform::named).

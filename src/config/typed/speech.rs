@@ -1,8 +1,8 @@
 //! Builders of the deserializers for speech: HTK features, labels (MLF), lattices and Kaldi archives.
 
 use super::{of_module, streams};
-use crate::Result;
 use crate::config::values::{Value, Values};
+use cntk_reader_core::Result;
 use std::path::{Path, PathBuf};
 
 const MODULE: &str = "HTKDeserializers";

@@ -1,9 +1,9 @@
 //! Archives (`.npz`): ZIP files whose members are arrays.
 
 use crate::convert::output::Output;
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::{Error, Result};
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
 use std::io;
 

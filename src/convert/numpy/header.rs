@@ -1,11 +1,11 @@
 //! The description that an array in a file begins with.
 
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Bytes at the start of an array that its description fits into, or the array is refused.
-pub const LONGEST: usize = crate::limits::LONGEST_ARRAY_HEADER;
+pub const LONGEST: usize = cntk_reader_core::limits::LONGEST_ARRAY_HEADER;
 
 /// The description of an array of this type and shape, as version 1.0 of the format has it. Values follow at a multiple of 64
 /// bytes.

@@ -4,10 +4,10 @@ use super::archive::{self, Member};
 use super::header::{Described, LONGEST};
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::stream::{ElementType, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::{Error, Result};
 
 /// How arrays are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

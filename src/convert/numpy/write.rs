@@ -5,9 +5,9 @@ use super::header::header;
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
 use crate::convert::output::Output;
-use crate::memory::room;
-use crate::stream::{ElementType, Storage, StreamInfo, bytes_of};
-use crate::{Error, Result};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, bytes_of};
+use cntk_reader_core::{Error, Result};
 use crc32fast::Hasher;
 
 /// Writes an array or an archive. The numbers of the arrays are collected in files of their own, because an archive has one array

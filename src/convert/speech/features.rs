@@ -4,17 +4,17 @@ use super::htk::HtkWriter;
 use super::kaldi::ArchiveWriter;
 use super::numpy::NpzWriter;
 use super::{Listener, Progress, SpeechConversion, check_output, report};
-use crate::corpus::Corpus;
 use crate::deserialize::htk::HtkFeatureDeserializer;
 use crate::deserialize::htk::HtkFeatureOptions;
 use crate::deserialize::kaldi::KaldiDeserializer;
-use crate::deserialize::loading::Loads;
-use crate::deserialize::{ChunkSource, Deserializer, Loaded};
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
-use crate::stream::Storage;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::loading::Loads;
+use cntk_reader_core::format::{ChunkSource, Deserializer, Loaded};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// The frames of an utterance.

@@ -3,8 +3,8 @@
 use super::features::Utterance;
 use super::refuse_key;
 use crate::convert::output::Output;
-use crate::memory::room;
-use crate::{Error, Result};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::{Error, Result};
 
 /// The kind of features that are of no particular kind (`USER`).
 const KIND: u16 = 9;

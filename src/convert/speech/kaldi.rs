@@ -3,9 +3,9 @@
 use super::features::Utterance;
 use super::refuse_key;
 use crate::convert::output::Output;
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 
 /// A binary archive, and perhaps its script.
 pub struct ArchiveWriter {

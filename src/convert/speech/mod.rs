@@ -26,9 +26,9 @@ pub use features::{htk_to_kaldi, htk_to_numpy, kaldi_to_htk, kaldi_to_numpy};
 pub use labels::{kaldi_to_mlf, mlf_to_kaldi, mlf_to_numpy, mlf_to_text, text_to_mlf};
 
 use super::{Listener, Progress, check_different, report};
-use crate::file::DataFile;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 
 /// What to convert. Members that a conversion has no use for are ignored.
 #[derive(Debug, Clone, Default)]

@@ -2,9 +2,9 @@
 
 use super::features::Utterance;
 use super::refuse_key;
-use crate::Result;
 use crate::convert::numpy::{ArchiveWriter, header};
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
 
 /// An archive of arrays, one for each utterance.
 pub struct NpzWriter {

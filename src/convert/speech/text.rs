@@ -1,10 +1,10 @@
 //! The one-hot stream of a text file (CTF), sequence by sequence.
 
 use crate::convert::lines::Lines;
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 
 /// Reads the sequences of a text file in one stream. Lines are divided as the script `ctf2bin.py` divides them: an id, and
 /// items that begin with `|`. A line without an id belongs to the sequence of the line before.

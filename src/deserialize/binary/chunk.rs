@@ -5,13 +5,13 @@
 //! sequences has no table.
 
 use super::BinaryFile;
-use crate::Result;
-use crate::compact::implied;
-use crate::deserialize::buffer::ChunkBuffer;
-use crate::deserialize::{Ahead, LeafChunk, Lengths, Loaded};
-use crate::memory::room;
-use crate::prefetch;
-use crate::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::Result;
+use cntk_reader_core::cpu::prefetch;
+use cntk_reader_core::format::buffer::ChunkBuffer;
+use cntk_reader_core::format::{Ahead, LeafChunk, Lengths, Loaded};
+use cntk_reader_core::memory::compact::implied;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
 use std::sync::Arc;
 
 /// The data of a chunk.

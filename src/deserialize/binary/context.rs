@@ -2,8 +2,8 @@
 
 use super::header::{ChunkRecord, Header, StreamHeader};
 use super::layout_cntk::Tally;
-use crate::file::DataFile;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::{Error, Result};
 
 /// A chunk that is read.
 pub struct ChunkContext<'a> {

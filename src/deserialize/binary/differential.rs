@@ -2,9 +2,9 @@
 
 use super::tests::opened;
 use super::*;
-use crate::compact::implied;
-use crate::deserialize::Loaded;
-use crate::sequence::ValueForm;
+use cntk_reader_core::format::Loaded;
+use cntk_reader_core::memory::compact::implied;
+use cntk_reader_core::sequence::ValueForm;
 use proptest::prelude::*;
 use std::ops::Range;
 

@@ -9,12 +9,12 @@
 //! The layouts differ in the first eight bytes. Every count is compared with the size of the file before memory is taken
 //! for it.
 
-use crate::error::ExceptionClass;
-use crate::file::{DataFile, Sequential};
-use crate::memory::room;
-use crate::stream::{ElementType, Storage};
-use crate::{Error, ErrorKind, Result};
 use byteorder::{ByteOrder, LE, ReadBytesExt};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::file::{DataFile, Sequential};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::io::{self, BufReader, Read};
 
 /// `nib_ktnc`, as the file has it.

@@ -10,13 +10,13 @@ use super::chunk::{ChunkStream, Samples};
 use super::context::{ChunkContext, StreamContext};
 use super::pieces::Pieces;
 use super::sparse::{self, Form};
-use crate::Result;
-use crate::deserialize::Lengths;
-use crate::deserialize::buffer::ChunkBuffer;
-use crate::lock::Mutex;
-use crate::memory::room;
-use crate::prefetch;
-use crate::stream::Storage;
+use cntk_reader_core::Result;
+use cntk_reader_core::cpu::prefetch;
+use cntk_reader_core::format::Lengths;
+use cntk_reader_core::format::buffer::ChunkBuffer;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::stream::Storage;
 use rayon::prelude::*;
 
 /// Reads a chunk and finds the sequences of all streams. `forms` are the forms in which sparse streams were stored so far.

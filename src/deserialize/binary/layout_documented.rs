@@ -8,13 +8,13 @@ use super::chunk::{ChunkStream, Entries, Samples};
 use super::context::ChunkContext;
 use super::header::Header;
 use super::lengths::LengthTable;
-use crate::cancel::carried;
-use crate::deserialize::buffer::BufferPool;
-use crate::file::DataFile;
-use crate::limits::{SAMPLES_PER_BYTE, SOME_SAMPLES};
-use crate::memory::room;
-use crate::stream::Storage;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::buffer::BufferPool;
+use cntk_reader_core::limits::{SAMPLES_PER_BYTE, SOME_SAMPLES};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 
 /// The lengths of all sequences. This layout does not store them, so all chunks are read if there are sparse streams.

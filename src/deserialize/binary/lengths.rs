@@ -2,13 +2,13 @@
 //! sequences; they are read when the file is opened.
 
 use super::header::{ChunkRecord, Header};
-use crate::cancel::carried;
-use crate::deserialize::Lengths;
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::{Error, Result};
 use byteorder::{ByteOrder, LE};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::Lengths;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 
 /// Chunks up to this size are read whole while lengths are collected, many at a time, rather than skipped: in files of CNTK

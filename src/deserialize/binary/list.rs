@@ -1,15 +1,15 @@
 //! One binary file, or several as one deserializer.
 
 use super::{BinaryDeserializer, Common};
-use crate::Result;
-use crate::corpus::Corpus;
-use crate::deserialize::Chunk;
 use crate::deserialize::binary::BinaryOptions;
 use crate::deserialize::concat::{Concat, Format, KeyRule};
-use crate::deserialize::files::{self, Files};
-use crate::deserialize::{ChunkTable, Deserializer};
-use crate::pool::Pool;
-use crate::sequence::ChunkId;
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::Chunk;
+use cntk_reader_core::format::files::{self, Files};
+use cntk_reader_core::format::{ChunkTable, Deserializer};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::ChunkId;
 use std::sync::Arc;
 
 /// Opens the files of `options`, and reads their tables. Runs on a thread of the library's pool. With `narrow`,

@@ -1,7 +1,7 @@
 //! CNTK binary format (CBF): chunks of sequences whose values are used where they lie.
 //!
 //! Two layouts go by this name, see [`header`]. [`layout_cntk`] and [`layout_documented`] each read a chunk into a recycled
-//! [buffer](crate::deserialize::buffer), walk over it once, compare every count with the bytes that are there, and record where sequences begin. The
+//! [buffer](cntk_reader_core::format::buffer), walk over it once, compare every count with the bytes that are there, and record where sequences begin. The
 //! [`chunk`] hands out views into the buffer. Values are used as the file has them: little-endian, like the hosts.
 //!
 //! The key of a sequence is its ordinal in the file.
@@ -21,28 +21,28 @@ mod sparse;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::corpus::Corpus;
-use crate::deserialize::buffer::BufferPool;
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::Sampler;
-use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::handle::FileHandle;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use chunk::BinaryChunk;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::buffer::BufferPool;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::handle::FileHandle;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
     SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::error::{ExceptionClass, Location};
-use crate::file::DataFile;
-use crate::fingerprint::{SEED, mix};
-use crate::lock::Mutex;
-use crate::log::Level;
-use crate::memory::room;
-use crate::names::Distinct;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::{ElementType, StreamInfo};
-use crate::{Error, ErrorKind, Result};
-use chunk::BinaryChunk;
+use cntk_reader_core::log::Level;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use context::ChunkContext;
 use header::{ChunkRecord, Header, Layout};
 use lengths::LengthTable;
@@ -126,13 +126,9 @@ impl BinaryDeserializer {
         let streams: Vec<StreamInfo> = header
             .streams
             .iter()
-            .map(|stream| StreamInfo {
-                name: renamed(&stream.name, &options.renamed).to_owned(),
-                storage: stream.storage,
-                element: stream.element,
-                shape: vec![stream.dim as usize],
-                defines_mb_size: false,
-                is_binary: false,
+            .map(|stream| {
+                let name = renamed(&stream.name, &options.renamed);
+                StreamInfo::new(name, stream.storage, stream.element, vec![stream.dim as usize])
             })
             .collect();
         if !options.ignores_unmatched {
@@ -338,7 +334,7 @@ impl Diagnostics for BinaryDeserializer {
     }
 
     fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
-        Location { file: Some(self.shared.handle.path().to_owned()), ..Location::default() }
+        Location::in_file(self.shared.handle.path(), None, None)
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {

@@ -1,15 +1,15 @@
 //! Options of the binary format.
 
-use crate::Result;
-use crate::deserialize::AnyDeserializer;
-use crate::deserialize::files::Files;
-use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
-use crate::file::Confinement;
-use crate::log::Logger;
-use crate::option::FrontEnd;
-use crate::recognize::FileFormat;
-use crate::release::Release;
-use crate::stream::ElementType;
+use cntk_reader_core::Result;
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::files::Files;
+use cntk_reader_core::format::options::{Context, Facts, Format, Opened, Signature};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::option::release::Release;
+use cntk_reader_core::stream::ElementType;
 
 /// Options of the binary deserializer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! A chunk's bytes from front to back, a piece at a time, in memory that a thread keeps and uses again.
 
 use super::context::ChunkContext;
-use crate::Result;
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
 use std::cell::Cell;
 
 /// Bytes that are read at a time: few enough that they are examined and copied while they are in the cache.

@@ -9,13 +9,13 @@ use super::chunk::{ChunkStream, Entries, Samples};
 use super::context::StreamContext;
 use super::layout_cntk::{Tally, word};
 use super::pieces::Pieces;
-use crate::Result;
-use crate::compact::implied;
-use crate::compact::narrow::Narrow;
-use crate::deserialize::buffer::ChunkBuffer;
-use crate::lock::Mutex;
-use crate::memory::room;
-use crate::stream::ElementType;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::buffer::ChunkBuffer;
+use cntk_reader_core::memory::compact::implied;
+use cntk_reader_core::memory::compact::narrow::Narrow;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::stream::ElementType;
 
 /// How a sparse stream is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

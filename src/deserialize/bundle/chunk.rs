@@ -1,12 +1,12 @@
 //! A loaded chunk of a bundle: the primary's chunk and its partners. It copies nothing and hands out their views.
 
 use super::join::Join;
-use crate::deserialize::fetch::Parts;
-use crate::deserialize::loading::Load;
-use crate::deserialize::{Ahead, Chunk, ChunkErrors, Listing, Loaded, expand};
-use crate::lock::Mutex;
-use crate::sequence::ChunkId;
-use crate::{Error, Result};
+use cntk_reader_core::format::fetch::Parts;
+use cntk_reader_core::format::loading::Load;
+use cntk_reader_core::format::{Ahead, Chunk, ChunkErrors, Listing, Loaded, expand};
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// Where a bundle's streams and sequences come from. The bundle shares it with its chunks.
@@ -17,7 +17,7 @@ pub struct BundleMap {
     /// For each member: the number of its first stream in the bundle.
     pub firsts: Vec<usize>,
     /// For each stream: each sequence's one sample is repeated as often as the first stream has samples
-    /// ([`SequenceFacts::is_expanded`](crate::deserialize::SequenceFacts::is_expanded)).
+    /// ([`SequenceFacts::is_expanded`](cntk_reader_core::format::SequenceFacts::is_expanded)).
     pub expanded: Vec<bool>,
 }
 

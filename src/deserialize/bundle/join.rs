@@ -3,15 +3,15 @@
 
 use super::modes::{frame_mode, too_few_frames};
 use super::report::{Misfits, report, without_partner};
-use crate::cancel::{self, carried};
-use crate::corpus::Corpus;
-use crate::deserialize::{ChunkInfo, Deserializer, InFrameMode};
-use crate::error::ExceptionClass;
-use crate::log::Logger;
-use crate::memory::room;
 use crate::pack::Packing;
-use crate::sequence::{ChunkId, SequenceId};
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::{ChunkInfo, Deserializer, InFrameMode};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::{self, carried};
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 use std::sync::Arc;
 

@@ -18,23 +18,23 @@ pub use join::{JoinOptions, Member};
 pub(super) use modes::too_few_frames;
 pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
 
-use crate::corpus::Corpus;
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::Sampler;
-use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use crate::pack::Packing;
+use chunk::{BundleChunk, BundleMap};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey, Lengths,
     Loading, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
-use crate::error::{ExceptionClass, Location};
-use crate::fingerprint::{SEED, mix};
-use crate::names::Distinct;
-use crate::pack::Packing;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::StreamInfo;
-use crate::{Error, ErrorKind, Result};
-use chunk::{BundleChunk, BundleMap};
+use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use join::Join;
 use share::Secondary;
 use std::sync::Arc;

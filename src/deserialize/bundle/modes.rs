@@ -2,12 +2,12 @@
 //! there.
 
 use super::join::Member;
-use crate::Result;
-use crate::cancel::{self, carried};
-use crate::corpus::Corpus;
-use crate::deserialize::{ChunkTable, Deserializer, InFrameMode};
-use crate::error::Error;
-use crate::sequence::{ChunkId, SequenceKey};
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::Error;
+use cntk_reader_core::format::{ChunkTable, Deserializer, InFrameMode};
+use cntk_reader_core::runtime::cancel::{self, carried};
+use cntk_reader_core::sequence::{ChunkId, SequenceKey};
 use rayon::prelude::*;
 
 /// How frame mode treats a deserializer's own sequences. The one sample of an expanded sequence is
@@ -153,7 +153,7 @@ const TOO_FEW: &str = "In frame mode each frame of the first deserializer needs 
 
 /// Refuses members whose lengths do not fit in frame mode. Where `as_cntk`, only those are refused
 /// that CNTK 2.7 cannot read. Must not run on the pool if a member is
-/// [asked in place](crate::deserialize::SequenceFacts::is_asked_in_place).
+/// [asked in place](cntk_reader_core::format::SequenceFacts::is_asked_in_place).
 pub fn check_frames(members: &[Member], corpus: &Corpus, as_cntk: bool) -> Result<()> {
     let Some((primary, secondaries)) = members.split_first() else { return Ok(()) };
     let is_exact = |member: &Member| member.mode == InFrameMode::SlicedExactly;
@@ -234,7 +234,7 @@ pub fn unequal_lengths(name: &str, samples: u32, primary: &str, in_primary: u32)
 }
 
 /// CNTK's error for features that have fewer frames than the primary in frame mode.
-pub(in crate::deserialize) fn too_few_frames(key: &str, frames: u32) -> Error {
+pub fn too_few_frames(key: &str, frames: u32) -> Error {
     let message = format!(
         "Sequence with key '{key}' has '{frames}' frame(s), whereas the primary sequence expects at least '{}' frames",
         u64::from(frames) + 1

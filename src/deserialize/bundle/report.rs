@@ -1,12 +1,12 @@
 //! What a join reports when a reader is opened: how many sequences it has, and what did not fit.
 
 use super::join::{Join, JoinOptions, Member};
-use crate::Result;
-use crate::deserialize::Deserializer;
-use crate::log::{Level, Logger};
-use crate::memory::room;
 use crate::pack::Packing;
-use crate::sequence::{SequenceId, SequenceKey};
+use cntk_reader_core::Result;
+use cntk_reader_core::format::Deserializer;
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{SequenceId, SequenceKey};
 
 /// Sequences that a report names before it only counts them.
 const NAMED: usize = 10;

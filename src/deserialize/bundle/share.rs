@@ -3,10 +3,10 @@
 //!
 //! The load lives as long as a bundled chunk uses it, so the window bounds the memory.
 
-use crate::deserialize::Deserializer;
-use crate::deserialize::loading::{Load, Starter, WeakLoad};
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::sync::Mutex;
+use cntk_reader_core::format::Deserializer;
+use cntk_reader_core::format::loading::{Load, Starter, WeakLoad};
+use cntk_reader_core::runtime::sync::Mutex;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! How the keys of several files become keys of one deserializer.
 
 use super::{Concat, Format};
-use crate::Result;
-use crate::deserialize::{ChunkTable, Deserializer};
-use crate::memory::room;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::Result;
+use cntk_reader_core::format::{ChunkTable, Deserializer};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use rayon::slice::ParallelSliceMut;
 
 /// How the keys of several files relate to each other.
@@ -18,10 +18,10 @@ pub enum KeyRule {
 }
 
 /// Keys in one of several files are less than this.
-pub const KEY_LIMIT: SequenceKey = crate::limits::LARGEST_KEY_IN_LIST;
+pub const KEY_LIMIT: SequenceKey = cntk_reader_core::limits::LARGEST_KEY_IN_LIST;
 
 /// Most files of a deserializer: the places that [`KEY_LIMIT`] leaves room for.
-pub const MOST_FILES: usize = crate::limits::MOST_FILES;
+pub const MOST_FILES: usize = cntk_reader_core::limits::MOST_FILES;
 
 impl KeyRule {
     /// What is added to the keys of a file with this place in the list.

@@ -13,23 +13,23 @@ mod tests;
 
 pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 
-use super::check::{ChunkCheck, Finding};
-use super::diagnostics::Diagnostics;
-use super::loading::{Load, Starter};
-use super::{
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::Location;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{FILES, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, ChunkTableExt, Deserializer, IncrementalTable, JoinedByKey,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::cancel::carried;
-use crate::corpus::Corpus;
-use crate::deserialize::content::{FILES, Sampler};
-use crate::error::Location;
-use crate::fingerprint::{SEED, mix};
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, Result};
 use keys::Lookup;
 use opening::Opening;
 use rayon::prelude::*;

@@ -5,15 +5,15 @@
 //! for the next call.
 
 use super::{Files, Format};
-use crate::cancel::{self, Wake};
-use crate::deserialize::{
+use cntk_reader_core::file::{DataFile, changed};
+use cntk_reader_core::format::{
     ChunkInfo, ChunkSource, ChunkTable, ChunkTableExt, IncrementalTable, IndexProgress,
 };
-use crate::file::{DataFile, changed};
-use crate::pool::Pool;
-use crate::sequence::ChunkId;
-use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::{Error, Result};
+use cntk_reader_core::runtime::cancel::{self, Wake};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::runtime::sync::{Condvar, Mutex, MutexGuard};
+use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_core::{Error, Result};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Where each frame of a chunk is: the utterance that it belongs to, and its number there.
 
-use crate::Result;
-use crate::deserialize::Lengths;
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::Lengths;
+use cntk_reader_core::memory::room;
 
 /// Finds the utterance of a frame. Takes memory for each utterance, not for each frame: about 16 bytes.
 ///

@@ -2,30 +2,30 @@
 //!
 //! Deserializers of speech list utterances. [`Frames`] wraps one of them, or a [bundle](super::bundle) of several, and lists
 //! its frames: they have the utterance's key and count as one sample each. A loaded chunk hands out the wrapped
-//! chunk's views, cut to one sample ([`SequenceView::sample`](crate::sequence::SequenceView::sample)); nothing is copied.
+//! chunk's views, cut to one sample ([`SequenceView::sample`](cntk_reader_core::sequence::SequenceView::sample)); nothing is copied.
 
 mod index;
 #[cfg(test)]
 mod tests;
 
 use super::bundle::{Bundle, too_few_frames};
-use super::check::{ChunkCheck, Finding};
-use super::content::Sampler;
-use super::diagnostics::Diagnostics;
-use super::fetch::Parts;
-use super::loading::{Load, Starter};
-use super::{
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::Location;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fetch::Parts;
+use cntk_reader_core::format::fingerprint::mix;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Ahead, Chunk, ChunkErrors, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode,
     IncrementalTable, Joinable, Lengths, Listing, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
-use crate::corpus::Corpus;
-use crate::error::Location;
-use crate::fingerprint::mix;
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};
-use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, Result};
 use index::FrameIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

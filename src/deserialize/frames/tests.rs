@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::deserialize::bundle::{JoinOptions, Member};
-use crate::deserialize::diagnostics::NoDiagnostics;
-use crate::deserialize::loading::load;
-use crate::deserialize::{JoinedByKey, LeafChunk};
-use crate::log::Logger;
 use crate::pack::Packing;
-use crate::sequence::{SequenceView, ValueForm, ViewKind};
+use cntk_reader_core::format::diagnostics::NoDiagnostics;
+use cntk_reader_core::format::loading::load;
+use cntk_reader_core::format::{JoinedByKey, LeafChunk};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::sequence::{SequenceView, ValueForm, ViewKind};
 use proptest::prelude::*;
 
 /// Utterances with a key and a number of samples each. The value of a sample is `1000 * key + its number`.

@@ -1,10 +1,10 @@
 //! Keys of utterances: text that a corpus numbers, or decimal numbers.
 
-use crate::corpus::Corpus;
-use crate::memory::room;
-use crate::sequence::SequenceKey;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::{Error, Result};
 
 /// Appends the numbers of keys. If it fails, `numbers` has those of the keys before the one at fault.
 pub fn number_all<'a>(

@@ -1,15 +1,15 @@
 //! Options of the deserializers of HTK features, labels and lattices.
 
 use super::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer, mlf};
-use crate::Result;
-use crate::cancel::Current;
-use crate::deserialize::AnyDeserializer;
-use crate::deserialize::format::{Ahead, Context, Facts, Format, Opened, Signature};
-use crate::file::Confinement;
-use crate::option::FrontEnd;
-use crate::recognize::FileFormat;
-use crate::release::{Quirks, Release};
-use crate::stream::ElementType;
+use cntk_reader_core::Result;
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::options::{Ahead, Context, Facts, Format, Opened, Signature};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::option::release::{Quirks, Release};
+use cntk_reader_core::runtime::cancel::Current;
+use cntk_reader_core::stream::ElementType;
 use std::sync::Arc;
 
 /// Options of the deserializer of HTK feature files.

@@ -8,28 +8,28 @@ use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::workers::Worker;
 use super::zip::Members;
 use super::{Common, copies, label_dim, too_large};
-use crate::corpus::Corpus;
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::{PARTS, Sampler};
-use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::fetch::Parts;
 use crate::deserialize::image::ImageOptions;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::file::{self, Confinement, FirstStates, is_lasting};
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{PARTS, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fetch::Parts;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
     Lengths, Loaded, Loading, SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::error::{ExceptionClass, Location};
-use crate::file::{self, Confinement, FirstStates, is_lasting};
-use crate::fingerprint::{SEED, mix};
-use crate::lock::Mutex;
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::shown::quoted;
-use crate::stream::StreamInfo;
-use crate::transform::user::UserTransform;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::user::transform::UserTransform;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use rayon::slice::ParallelSliceMut;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -229,7 +229,7 @@ impl Diagnostics for FileImages {
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let line = u64::from(self.line(sequence.chunk)) + 1;
-        Location { file: Some(self.shared.map.file().to_owned()), line: Some(line), ..Location::default() }
+        Location::in_file(self.shared.map.file(), None, Some(line))
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {

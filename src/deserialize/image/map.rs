@@ -2,14 +2,14 @@
 
 use super::number::{CNumber, unsigned};
 use super::paths;
-use crate::corpus::Corpus;
-use crate::deserialize::check::{Finding, Severity};
-use crate::error::ExceptionClass;
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::sequence::SequenceKey;
-use crate::shown::quoted;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{Finding, Severity};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use memchr::memchr;
 
 /// A map file: its text, and where each line has its path.

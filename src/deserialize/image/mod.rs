@@ -19,16 +19,16 @@ mod workers;
 #[cfg_attr(not(feature = "images"), path = "no_zip.rs")]
 mod zip;
 
-use super::Deserializer;
-use crate::corpus::Corpus;
-use crate::error::ExceptionClass;
-use crate::image::Drawn;
-use crate::memory::Meter;
-use crate::stream::{Storage, StreamInfo, UNKNOWN_DIMENSION};
 use crate::transform::Chain;
-use crate::transform::user::UserTransform;
-use crate::{Error, Result};
 use base64::Base64Images;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::Deserializer;
+use cntk_reader_core::image::Drawn;
+use cntk_reader_core::memory::Meter;
+use cntk_reader_core::stream::{Storage, StreamInfo, UNKNOWN_DIMENSION};
+use cntk_reader_core::user::transform::UserTransform;
+use cntk_reader_core::{Error, Result};
 use decode::{DecodeOptions, WebpChannels};
 use files::FileImages;
 pub use options::ImageOptions;
@@ -82,14 +82,7 @@ impl Common {
             .map_err(|error| error.in_stream(&options.features))?
             .in_cntks_place(options.as_cntk);
         let asked = chain.channels();
-        let stream = |name: &String, storage, shape| StreamInfo {
-            name: name.clone(),
-            storage,
-            element: options.element,
-            shape,
-            defines_mb_size: false,
-            is_binary: false,
-        };
+        let stream = |name: &String, storage, shape| StreamInfo::new(name, storage, options.element, shape);
         // What is decoded may have any size.
         let shape = chain.shape(None).map_or(vec![UNKNOWN_DIMENSION], |shape| shape.to_vec());
         let labels = if options.dense_labels { Storage::Dense } else { Storage::SparseCsc };

@@ -2,9 +2,9 @@
 
 use super::map::Map;
 use super::paths;
-use crate::error::ExceptionClass;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 
 /// What unpacking would need.
 #[derive(Default)]

@@ -1,13 +1,13 @@
 //! Options of the deserializers of images.
 
-use crate::Result;
-use crate::deserialize::AnyDeserializer;
-use crate::deserialize::format::{Context, Facts, Format, Opened};
-use crate::file::Confinement;
-use crate::option::FrontEnd;
-use crate::release::Release;
-use crate::stream::ElementType;
 use crate::transform::TransformOptions;
+use cntk_reader_core::Result;
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::options::{Context, Facts, Format, Opened};
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::option::release::Release;
+use cntk_reader_core::stream::ElementType;
 
 /// Options of the deserializers of images.
 #[derive(Debug, Clone, PartialEq)]

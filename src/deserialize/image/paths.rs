@@ -1,6 +1,6 @@
 //! Paths of images, as map files write them.
 
-use crate::file::address;
+use cntk_reader_core::file::address;
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 

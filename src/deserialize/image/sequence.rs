@@ -3,13 +3,13 @@
 use super::Common;
 use super::decode::{DecodeError, DecodeOptions, Header};
 use super::workers::Worker;
-use crate::deserialize::fetch::{Failure, FetchedData, Parts};
-use crate::image::{Drawn, Image, ImageInfo, Pixels, Region};
-use crate::memory::Held;
-use crate::sequence::{Loaded, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::stream::{ElementType, bytes_of};
 use crate::transform::{Draw, Plan};
-use crate::{Error, Result};
+use cntk_reader_core::format::fetch::{Failure, FetchedData, Parts};
+use cntk_reader_core::image::{Drawn, Image, ImageInfo, Pixels, Region};
+use cntk_reader_core::memory::Held;
+use cntk_reader_core::sequence::{Loaded, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::stream::{ElementType, bytes_of};
+use cntk_reader_core::{Error, Result};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) trait Origin: Send + Sync {
     /// Adds to an error where the image with this number is.
     fn locate(&self, number: u64, error: Error) -> Error;
 
-    /// See [`crate::corpus::Corpus::lasting_number`].
+    /// See [`cntk_reader_core::corpus::Corpus::lasting_number`].
     fn lasting_number(&self, key: SequenceKey) -> u64;
 
     /// The error of an image that cannot be decoded.

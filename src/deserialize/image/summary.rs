@@ -3,9 +3,9 @@
 use super::map::Columns;
 use super::number::{CNumber, unsigned};
 use super::zip;
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 use std::collections::{BTreeSet, HashMap};
 
@@ -107,7 +107,7 @@ fn folder(name: &str) -> &str {
 
 /// Whether a name ends as those of images do.
 fn is_image(name: &str) -> bool {
-    crate::recognize::IMAGE_ENDINGS
+    cntk_reader_core::format::recognize::IMAGE_ENDINGS
         .iter()
         .any(|ending| name.rsplit_once('.').is_some_and(|(_, own)| own.eq_ignore_ascii_case(ending)))
 }

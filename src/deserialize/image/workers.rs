@@ -2,8 +2,8 @@
 
 use super::decode::Decoder;
 use super::zip::Inflater;
-use crate::lock::Mutex;
 use crate::transform::Scratch;
+use cntk_reader_core::runtime::lock::Mutex;
 
 /// Memory and state for one thread.
 #[derive(Default)]

@@ -5,12 +5,12 @@
 
 use super::map::Map;
 use super::{paths, too_large};
-use crate::file::DataFile;
-use crate::limits::BEST_RATIO;
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::limits::BEST_RATIO;
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
 use std::borrow::Cow;
@@ -363,7 +363,7 @@ impl ReaderAt for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::Corpus;
+    use cntk_reader_core::corpus::Corpus;
 
     /// A zip file with one member of three bytes, whose directory claims these sizes.
     fn archive(stored: u32, size: u32, is_plain: bool) -> Vec<u8> {

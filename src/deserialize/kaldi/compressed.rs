@@ -3,7 +3,7 @@
 //! The arithmetic is Kaldi's, operation by operation, so that values are equal to the bit. Kaldi's seven methods of
 //! compression differ in how they choose the range; they make three kinds of data.
 
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 
 /// Bytes in front of the data: least value and range as `f32`, rows and columns as `i32`.
 pub const HEADER: usize = 16;

@@ -1,8 +1,8 @@
 //! The files that an index refers to.
 
-use crate::Result;
-use crate::file::{DataFile, FirstStates};
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::file::{DataFile, FirstStates};
+use cntk_reader_core::memory::room;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 

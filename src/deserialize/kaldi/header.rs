@@ -10,9 +10,9 @@
 //! | vector of `int32` | `4` count, and for each number `4` and the number |
 
 use super::compressed::{self, Compression};
-use crate::shown::quoted;
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
 /// Most bytes of a header.

@@ -3,17 +3,17 @@
 use super::files::Files;
 use super::header::Kind;
 use super::scan::{self, Found, Scan};
-use crate::corpus::Corpus;
 use crate::deserialize::kaldi::KaldiOptions;
-use crate::deserialize::{ChunkInfo, Lengths};
-use crate::error::ExceptionClass;
-use crate::fingerprint::{SEED, mix};
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::shown::quoted;
-use crate::stream::Storage;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::{ChunkInfo, Lengths};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::ops::Range;
 
 /// A chunk ends with the utterance that brings it to more frames than this, as chunks of HTK features do: 15 minutes of 100

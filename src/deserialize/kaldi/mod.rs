@@ -21,21 +21,21 @@ mod script;
 mod tests;
 mod text;
 
-use crate::corpus::Corpus;
-use crate::deserialize::buffer::BufferPool;
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::{PARTS, Sampler};
-use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use chunk::KaldiChunk;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::format::buffer::BufferPool;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{PARTS, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::error::{ExceptionClass, Location};
-use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, Result};
-use chunk::KaldiChunk;
+use cntk_reader_core::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use index::Index;
 pub use options::KaldiOptions;
 use scan::Scan;
@@ -91,14 +91,8 @@ impl KaldiDeserializer {
         let (left, right) = (options.context.0 as usize, options.context.1 as usize);
         let sample = left.checked_add(right).and_then(|context| (context + 1).checked_mul(columns));
         let sample = sample.filter(|&sample| sample <= i32::MAX as usize).ok_or_else(too_large)?;
-        let stream = StreamInfo {
-            name: options.stream.clone(),
-            storage: options.storage,
-            element: options.element,
-            shape: vec![sample],
-            defines_mb_size: options.defines_mb_size,
-            is_binary: false,
-        };
+        let mut stream = StreamInfo::new(&options.stream, options.storage, options.element, vec![sample]);
+        stream.defines_mb_size = options.defines_mb_size;
         let index = Index::new(options, corpus, scan).map_err(|error| error.in_stream(&options.stream))?;
         let spec = |encoding| FrameSpec { dim: columns, encoding, left, right };
         let mut shared = Shared {
@@ -149,7 +143,7 @@ fn options_of_frames(path: &str, is_script: bool, storage: Storage) -> KaldiOpti
         defines_mb_size: false,
         element: ElementType::Float,
         frame_mode: false,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
     }
 }
 
@@ -267,8 +261,7 @@ impl Diagnostics for KaldiDeserializer {
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let index = &self.shared.index;
         let entry = &index.entries[index.ordinal(sequence)];
-        let file = Some(index.files.path(entry.file).to_owned());
-        Location { file, offset: Some(entry.offset), ..Location::default() }
+        Location::in_file(index.files.path(entry.file), Some(entry.offset), None)
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {

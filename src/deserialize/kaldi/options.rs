@@ -1,13 +1,13 @@
 //! Options of the deserializer of Kaldi archives.
 
 use super::KaldiDeserializer;
-use crate::Result;
-use crate::deserialize::AnyDeserializer;
-use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
-use crate::file::Confinement;
-use crate::recognize::FileFormat;
-use crate::release::Release;
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::Result;
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::options::{Context, Facts, Format, Opened, Signature};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::option::release::Release;
+use cntk_reader_core::stream::{ElementType, Storage};
 use std::sync::Arc;
 
 /// Options of the deserializer of Kaldi archives.

@@ -3,14 +3,14 @@
 use super::files::{Files, Paths};
 use super::header::{self, Kind, Object};
 use super::{script, text};
-use crate::cancel::carried;
-use crate::file::text::{MARK, other_encoding, wrong_encoding};
-use crate::file::{Confinement, DataFile};
-use crate::limits::LONGEST_KALDI_KEY;
-use crate::memory::room;
-use crate::recognize::FileFormat;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::file::text::{MARK, other_encoding, wrong_encoding};
+use cntk_reader_core::file::{Confinement, DataFile};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::limits::LONGEST_KALDI_KEY;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 
 /// Bytes that are read at once where headers are looked for: binary objects are mostly larger, so that more would be in vain.

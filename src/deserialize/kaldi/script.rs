@@ -1,6 +1,6 @@
 //! Lines of a script file (`.scp`): a key, and where its object is.
 
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 
 /// A line of a script: `key path`, `key path:offset`, and either of them with rows, as in `[0:99]`.
 #[derive(Debug, PartialEq)]

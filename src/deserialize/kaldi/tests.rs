@@ -1,8 +1,8 @@
 //! Archives made by Kaldi's own code (`tests/kaldi`), and archives made here, sound and damaged.
 
 use super::*;
-use crate::pool::Pool;
-use crate::sequence::{FrameView, Loaded, SequenceView, ViewKind};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{FrameView, Loaded, SequenceView, ViewKind};
 use std::fs;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn options(file: &str, dim: u64) -> KaldiOptions {
         defines_mb_size: false,
         element: ElementType::Float,
         frame_mode: false,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
     }
 }
 

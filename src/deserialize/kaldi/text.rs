@@ -1,8 +1,8 @@
 //! Objects of text archives: `[ 1 2 3 ]` with a row on each line, or integers up to the end of the line.
 
 use super::header::{Kind, Object};
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 use std::fmt::Display;
 use std::str::FromStr;
 

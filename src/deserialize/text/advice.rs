@@ -2,10 +2,10 @@
 
 use super::parse::report::{Cause, Failure};
 use super::parse::rules::{Rules, is_non_printable, is_value_delimiter};
-use crate::file::DataFile;
-use crate::recognize::FileFormat;
-use crate::shown::quoted;
-use crate::spelling::nearest;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::message::spelling::nearest;
 use std::collections::BTreeSet;
 
 /// Bytes at the start of a file whose names are listed.

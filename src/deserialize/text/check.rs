@@ -4,22 +4,22 @@
 use super::parse::fast::FRONT;
 use super::segment::{self, Scratch, Scratched};
 use super::{TextFile, advice, unusual};
-use crate::Result;
-use crate::cancel::carried;
-use crate::deserialize::check::{
-    ChunkCheck, CountedNote, Finding, RepeatFinder, Severity, StreamStatistics, UnknownName, repeated_index,
-};
 use crate::deserialize::text::MOST_ERRORS;
 use crate::deserialize::text::index::SequenceSpan;
 use crate::deserialize::text::parse::collect::Note;
 use crate::deserialize::text::parse::output::Column;
 use crate::deserialize::text::parse::report::{Cause, Report};
 use crate::deserialize::text::parse::rules::{StreamRule, ends_name};
-use crate::error::Location;
-use crate::file::DataFile;
-use crate::memory::room;
-use crate::sequence::ChunkId;
-use crate::stream::ElementType;
+use cntk_reader_core::Result;
+use cntk_reader_core::error::Location;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{
+    ChunkCheck, CountedNote, Finding, RepeatFinder, Severity, StreamStatistics, UnknownName, repeated_index,
+};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_core::stream::ElementType;
 use rayon::prelude::*;
 use std::ops::{Bound, Range};
 
@@ -234,13 +234,9 @@ impl TextFile {
                 known.count += 1;
                 continue;
             }
-            let first = Location {
-                file: Some(self.rules.file.clone()),
-                offset: Some(offset),
-                stream: Some(self.rules.streams[stream].name.clone()),
-                key: Some(self.rules.key_text(context.key)),
-                ..Location::default()
-            };
+            let mut first = Location::in_file(&self.rules.file, Some(offset), None);
+            first.stream = Some(self.rules.streams[stream].name.clone());
+            first.key = Some(self.rules.key_text(context.key));
             notes.push(CountedNote { kind, stream, count: 1, first });
         }
         notes

@@ -3,11 +3,11 @@
 use super::TextFile;
 use super::parse::report::Failure;
 use super::segment::Segment;
-use crate::Result;
-use crate::compact::implied;
-use crate::deserialize::{Ahead, ChunkErrors, LeafChunk, Loaded};
-use crate::log::{Level, has_doubled};
-use crate::sequence::{ChunkId, SequenceView, SparseView, ViewKind};
+use cntk_reader_core::Result;
+use cntk_reader_core::format::{Ahead, ChunkErrors, LeafChunk, Loaded};
+use cntk_reader_core::log::{Level, has_doubled};
+use cntk_reader_core::memory::compact::implied;
+use cntk_reader_core::sequence::{ChunkId, SequenceView, SparseView, ViewKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,14 +1,14 @@
 //! Reads that fail now and then, while a text file is indexed and while it is parsed.
 
 use super::TextDeserializer;
-use crate::corpus::Corpus;
 use crate::deserialize::text::{TextOptions, TextStream};
-use crate::deserialize::{ChunkTable, Loaded};
-use crate::file::faults::{Fault, Faults, Operation};
-use crate::log::Logger;
-use crate::pool::Pool;
-use crate::stream::{ElementType, Storage};
-use crate::{ErrorKind, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::faults::{Fault, Faults, Operation};
+use cntk_reader_core::format::{ChunkTable, Loaded};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::{ErrorKind, Result};
 use std::sync::Arc;
 
 /// A file of lines `N |x N`, in a folder of its own.
@@ -25,7 +25,7 @@ fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
         defines_mb_size: false,
     };
     let options = TextOptions {
-        files: crate::deserialize::files::Files::one(path),
+        files: cntk_reader_core::format::files::Files::one(path),
         streams: vec![stream],
         skip_sequence_ids: false,
         max_errors: 0,

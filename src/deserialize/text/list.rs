@@ -2,14 +2,14 @@
 
 use super::index::warn_of_repeats;
 use super::{Common, InList, TextDeserializer};
-use crate::Result;
-use crate::corpus::Corpus;
 use crate::deserialize::concat::{Concat, Format, KEY_LIMIT, KeyRule};
-use crate::deserialize::files::{self, Files};
 use crate::deserialize::text::TextOptions;
-use crate::deserialize::{Chunk, Deserializer};
-use crate::pool::Pool;
-use crate::sequence::ChunkId;
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::files::{self, Files};
+use cntk_reader_core::format::{Chunk, Deserializer};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::ChunkId;
 use std::sync::Arc;
 
 /// Opens the files of `options`. Runs on a thread of the pool. With `narrow`, small numbers are stored narrow, as

@@ -7,8 +7,8 @@ use super::parse::report::Report;
 use super::parse::rules::Rules;
 use super::segment::Scratch;
 use super::{SEGMENT_BYTES, SequenceSpan};
-use crate::Result;
-use crate::compact::Value;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::compact::Value;
 
 /// Bytes of text of a sequence that is long.
 pub const LONG: u64 = 2 * SEGMENT_BYTES;

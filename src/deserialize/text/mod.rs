@@ -2,10 +2,10 @@
 //!
 //! The [`index`] has the place of every sequence. To be loaded, a chunk is cut into [`segment`]s of `2^n` sequences each. One
 //! thread reads and parses a segment into flat arrays ([`parse::fast`], or [`parse::exact`] for whatever is unusual), which
-//! are then copied into memory of their size ([`crate::compact::arena`]). The [`chunk`] hands out views of that memory.
+//! are then copied into memory of their size ([`cntk_reader_core::memory::compact::arena`]). The [`chunk`] hands out views of that memory.
 //!
 //! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which they are used. As chunks
-//! are loaded in any order, loading only counts the errors of a chunk; [`ChunkErrors::commit`](crate::deserialize::ChunkErrors::commit) adds them up.
+//! are loaded in any order, loading only counts the errors of a chunk; [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit) adds them up.
 
 mod advice;
 mod check;
@@ -23,28 +23,28 @@ mod tests;
 mod unusual;
 mod warnings;
 
-use crate::cancel::carried;
-use crate::compact::arena::Recycler;
-use crate::corpus::Corpus;
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::Sampler;
-use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::handle::FileHandle;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use chunk::{ATTEMPTS, TextChunk};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::Location;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::handle::FileHandle;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
     SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::error::Location;
-use crate::file::DataFile;
-use crate::lock::Mutex;
-use crate::log::Level;
-use crate::memory::room;
-use crate::pool::Pool;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::{ElementType, StreamInfo};
-use crate::{Error, Result};
-use chunk::{ATTEMPTS, TextChunk};
+use cntk_reader_core::log::Level;
+use cntk_reader_core::memory::compact::arena::Recycler;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use index::{Index, IndexOptions, SequenceSpan};
 pub use list::open_files;
 pub use options::{MOST_ERRORS, TextOptions, TextStream};
@@ -174,7 +174,7 @@ impl TextDeserializer {
         })
     }
 
-    /// Allows small numbers to be stored narrow ([`crate::compact::narrow`]), as packers can read them. To be called before
+    /// Allows small numbers to be stored narrow ([`cntk_reader_core::memory::compact::narrow`]), as packers can read them. To be called before
     /// anything is loaded.
     #[must_use]
     pub fn narrow(mut self) -> Self {
@@ -309,7 +309,7 @@ impl Diagnostics for TextDeserializer {
     }
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
-        let mut place = Location { file: Some(self.shared.handle.path().to_owned()), ..Location::default() };
+        let mut place = Location::in_file(self.shared.handle.path(), None, None);
         let index = sequence.index..sequence.index + 1;
         if let Some(span) = self.shared.index.spans(sequence.chunk, index).next() {
             place.offset = Some(span.offset);
@@ -356,7 +356,7 @@ impl Deserializer for TextDeserializer {
 }
 
 impl TextFile {
-    /// Loads a chunk. Fails here, and not only in [`ChunkErrors::commit`](crate::deserialize::ChunkErrors::commit), if no number of errors that are left can be enough.
+    /// Loads a chunk. Fails here, and not only in [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit), if no number of errors that are left can be enough.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {

@@ -1,17 +1,17 @@
 //! Options of the text format.
 
-use crate::Result;
-use crate::deserialize::AnyDeserializer;
-use crate::deserialize::files::Files;
-use crate::deserialize::format::{Context, Facts, Format, Opened, Signature};
-use crate::file::Confinement;
-use crate::log::Logger;
-use crate::option::FrontEnd;
-use crate::release::{Quirks, Release};
-use crate::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::Result;
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::files::Files;
+use cntk_reader_core::format::options::{Context, Facts, Format, Opened, Signature};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::option::release::{Quirks, Release};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 
 /// The largest number of errors that can be tolerated.
-pub const MOST_ERRORS: u32 = crate::limits::MOST_ERRORS;
+pub const MOST_ERRORS: u32 = cntk_reader_core::limits::MOST_ERRORS;
 
 /// Options of the text deserializer.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,13 +46,11 @@ pub struct TextOptions {
 impl TextOptions {
     /// The streams as the deserializer offers them.
     pub fn stream_infos(&self) -> Vec<StreamInfo> {
-        let info = |stream: &TextStream| StreamInfo {
-            name: stream.name.clone(),
-            storage: stream.storage,
-            element: self.element,
-            shape: vec![stream.dim as usize],
-            defines_mb_size: stream.defines_mb_size,
-            is_binary: false,
+        let info = |stream: &TextStream| {
+            let shape = vec![stream.dim as usize];
+            let mut info = StreamInfo::new(&stream.name, stream.storage, self.element, shape);
+            info.defines_mb_size = stream.defines_mb_size;
+            info
         };
         self.streams.iter().map(info).collect()
     }

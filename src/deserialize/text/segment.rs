@@ -7,11 +7,11 @@ use super::parse::output::Column;
 pub use super::parse::output::Output;
 use super::parse::report::{Line, Report, Stop, WarningKind};
 use super::parse::rules::Rules;
-use crate::Result;
-use crate::compact::arena::{Arena, Recycler};
-use crate::compact::narrow::{self, Narrow};
-use crate::compact::{Value, ValueForm, decimal, finite, implied};
-use crate::memory::{Zeros, room};
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::compact::arena::{Arena, Recycler};
+use cntk_reader_core::memory::compact::narrow::{self, Narrow};
+use cntk_reader_core::memory::compact::{Value, ValueForm, decimal, finite, implied};
+use cntk_reader_core::memory::{Zeros, room};
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing

@@ -6,8 +6,8 @@ use super::parse::exact;
 use super::parse::output::Output;
 use super::parse::report::{Cause, Context, Report};
 use super::parse::rules::Rules;
-use crate::compact::Value;
-use crate::deserialize::check::NoteKind;
+use cntk_reader_core::format::check::NoteKind;
+use cntk_reader_core::memory::compact::Value;
 use memchr::memmem;
 use std::collections::BTreeSet;
 

@@ -6,10 +6,10 @@
 
 use super::parse::report::{Line, WarningKind};
 use super::parse::rules::Rules;
-use crate::file::DataFile;
-use crate::lock::Mutex;
-use crate::log::{Level, has_doubled};
-use crate::sequence::ChunkId;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::log::{Level, has_doubled};
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::sequence::ChunkId;
 use std::collections::BTreeMap;
 
 /// Up to this offset lines are counted for the place of a warning; past it, counting would take long.

@@ -1,36 +1,36 @@
 //! Transforms over the dense streams of any deserializer, whose samples are images of numbers: channels, columns, rows, the
 //! channels varying fastest.
 //!
-//! [`Transformed`] wraps a deserializer. Its sequences are [fetched](super::fetch): what a sequence has in the streams that are
+//! [`Transformed`] wraps a deserializer. Its sequences are [fetched](cntk_reader_core::format::fetch): what a sequence has in the streams that are
 //! transformed is made when a minibatch needs it; all else is handed on as it lies in the wrapped chunk. CNTK 2.7 transforms
 //! nothing but images.
 
 mod options;
 mod output;
 
-use super::check::{ChunkCheck, Finding};
-use super::content::Sampler;
-use super::diagnostics::Diagnostics;
-use super::fetch::{Failure, FetchedData, Parts};
-use super::fetched::Fetched;
-use super::loading::{Load, Starter};
-use super::{
+use crate::transform::{Chain, Scratch};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::error::Location;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fetch::{Failure, FetchedData, Parts};
+use cntk_reader_core::format::fetched::Fetched;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Ahead, AnyDeserializer, Chunk, ChunkErrors, ChunkInfo, ChunkSource, ChunkTable, Deserializer,
     IncrementalTable, Joinable, Lengths, Listing, ListingDeserializer, SequenceFacts, SourceFacts,
     SourceMemory,
 };
-use crate::corpus::Corpus;
-use crate::error::ExceptionClass::InvalidArgument;
-use crate::error::Location;
-use crate::image::{Image, Pixels};
-use crate::lock::Mutex;
-use crate::sequence::{
+use cntk_reader_core::image::{Image, Pixels};
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::sequence::{
     ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ValueForm, ViewKind,
 };
-use crate::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION, bytes_of};
-use crate::transform::user::UserTransform;
-use crate::transform::{Chain, Scratch};
-use crate::{Error, Result};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION, bytes_of};
+use cntk_reader_core::user::transform::UserTransform;
+use cntk_reader_core::{Error, Result};
 pub use options::TransformedStream;
 use output::Output;
 use std::any::Any;
@@ -488,8 +488,8 @@ impl FetchedData for Sequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deserialize::LeafChunk;
-    use crate::deserialize::diagnostics::NoDiagnostics;
+    use cntk_reader_core::format::LeafChunk;
+    use cntk_reader_core::format::diagnostics::NoDiagnostics;
 
     /// A source that has something to say.
     struct Remarking;

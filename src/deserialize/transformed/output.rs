@@ -1,15 +1,15 @@
 //! What transforms make of a sequence in one stream.
 
 use super::Target;
-use crate::compact::widen;
-use crate::deserialize::Chunk;
-use crate::deserialize::fetched::Fetched;
-use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
-use crate::memory::room;
-use crate::sequence::{Loaded, ValueForm, ViewKind};
-use crate::stream::ElementType;
 use crate::transform::{Draw, Plan, Scratch};
-use crate::{Error, Result};
+use cntk_reader_core::format::Chunk;
+use cntk_reader_core::format::fetched::Fetched;
+use cntk_reader_core::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
+use cntk_reader_core::memory::compact::widen;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{Loaded, ValueForm, ViewKind};
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 
 /// A sequence in one stream, transformed.
 #[derive(Default)]

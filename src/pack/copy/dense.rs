@@ -5,9 +5,9 @@ use super::frames;
 use super::nontemporal;
 use super::prefetch::{EightAhead, NoPrefetch, Prefetch, Prefetcher, beginning, copy_values, worthwhile};
 use super::samples_in;
-use crate::compact::widen;
 use crate::pack::layout::{Layout, Record};
-use crate::sequence::{SequenceView, ValueForm, ViewKind};
+use cntk_reader_core::memory::compact::widen;
+use cntk_reader_core::sequence::{SequenceView, ValueForm, ViewKind};
 use std::ops::Range;
 
 /// Bytes of a block of steps, about. Tests have many blocks.

@@ -1,10 +1,10 @@
 //! Writing sparse sequences as dense columns, as truncated minibatches have them.
 
 use super::{Columns, Repeats};
-use crate::compact::decimal::{self, Decimals};
-use crate::compact::narrow::{One, Stored};
-use crate::sequence::{SequenceView, SparseView, ValueForm};
-use crate::{Error, Result};
+use cntk_reader_core::memory::compact::decimal::{self, Decimals};
+use cntk_reader_core::memory::compact::narrow::{One, Stored};
+use cntk_reader_core::sequence::{SequenceView, SparseView, ValueForm};
+use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
 /// Writes samples `from .. from + count` of a sparse sequence as dense columns. `repeats` says what
@@ -175,7 +175,7 @@ fn sum<const E: usize>(one: [u8; E], other: [u8; E]) -> [u8; E] {
 mod tests {
     use super::*;
     use crate::pack::copy::running_sums;
-    use crate::sequence::ViewKind;
+    use cntk_reader_core::sequence::ViewKind;
 
     #[test]
     fn expansion_zeroes_first_and_repeats_add_up_or_the_last_one_wins() {
@@ -281,7 +281,7 @@ mod tests {
             let view = SequenceView { samples: 1, values: &[0; 4], form, kind };
             let error = expand(&mut [0; 12], columns, 4, &view, &sparse, 0, 1, Repeats::Sum)
                 .expect_err("must be refused");
-            assert_eq!(error.kind(), crate::ErrorKind::Data);
+            assert_eq!(error.kind(), cntk_reader_core::ErrorKind::Data);
         }
     }
 }

@@ -12,8 +12,8 @@
 
 use super::Columns;
 use super::prefetch::{Prefetch, Prefetcher, values, worthwhile};
-use crate::processor::{InstructionSet, Processor, dispatch};
-use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, ViewKind};
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, ViewKind};
 
 /// Evaluates an expression in which `$decoder` is the decoder of an encoding into values of `$element` bytes.
 macro_rules! with_decoder {

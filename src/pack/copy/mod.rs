@@ -4,10 +4,10 @@
 //! two cases where whole sequences are copied at once: one lane, and one step (then column `i` is sequence `i`).
 
 use super::layout::Layout;
-use crate::Result;
-use crate::memory::room;
-use crate::sequence::{SequenceView, ViewKind};
-use crate::stream::{Storage, StreamInfo};
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{SequenceView, ViewKind};
+use cntk_reader_core::stream::{Storage, StreamInfo};
 use std::ops::Range;
 
 mod dense;

@@ -5,8 +5,8 @@
 //! 0.81 of the time, decoding included, where this was introduced, and 0.82 to 0.86 on an AMD EPYC of the third Zen generation
 //! (60 sweeps each, best sweeps and first quartiles in alternating runs).
 
-use crate::compact::widen;
-use crate::sequence::ValueForm;
+use cntk_reader_core::memory::compact::widen;
+use cntk_reader_core::sequence::ValueForm;
 
 /// Copies values as [`widen::values`] does, past the caches. Returns whether the processor can do that for values of this form.
 pub(super) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element: usize) -> bool {
@@ -25,8 +25,8 @@ pub(super) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element:
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::widen;
-    use crate::processor::{Avx2, Processor};
-    use crate::sequence::ValueForm;
+    use cntk_reader_core::cpu::processor::{Avx2, Processor};
+    use cntk_reader_core::sequence::ValueForm;
     use std::arch::x86_64::*;
 
     /// A proof that this processor has AVX2, if it has.

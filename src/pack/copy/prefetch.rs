@@ -7,10 +7,10 @@
 //! Later sweeps by one thread over 33 shapes take 0.85 of the time in the mean that they took when the beginning of a sequence was asked for
 //! eight sequences before it was copied; samples of 4 to 60 KB take 0.55 to 0.9 (AMD EPYC of the fifth Zen generation).
 
-use crate::compact::widen;
-use crate::prefetch::{self, FIRST_BYTES};
-use crate::processor::{InstructionSet, Processor, dispatch};
-use crate::sequence::{SequenceView, ValueForm, ViewKind};
+use cntk_reader_core::cpu::prefetch::{self, FIRST_BYTES};
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::memory::compact::widen;
+use cntk_reader_core::sequence::{SequenceView, ValueForm, ViewKind};
 
 /// Bytes between what is copied and what is asked for. Random pieces of 7 KB are copied at 19 GB/s, with a quarter of the distance at 12; twice
 /// and four times of it make no difference. Tests have short sequences.
@@ -223,7 +223,7 @@ pub(super) fn copy_indices(prefetch: &mut impl Prefetch, target: &mut [u8], sour
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::decimal;
+    use cntk_reader_core::memory::compact::decimal;
 
     #[test]
     fn all_pieces_are_asked_for_at_a_distance_ahead() {

@@ -2,12 +2,12 @@
 
 use super::prefetch::{NoPrefetch, Prefetch, Prefetcher, copy_indices, copy_values, worthwhile};
 use super::samples_in;
-use crate::Result;
-use crate::compact::decimal;
-use crate::compact::narrow::{One, Stored};
 use crate::pack::layout::Layout;
 use crate::pack::{block, check};
-use crate::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::compact::decimal;
+use cntk_reader_core::memory::compact::narrow::{One, Stored};
+use cntk_reader_core::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
 use std::ops::Range;
 
 /// Least number of samples that a sequence has in a part, on average.

@@ -1,12 +1,12 @@
 //! Parts of a block, each written for itself and in any order, are the whole block.
 
 use super::*;
-use crate::compact::decimal;
 use crate::pack::block;
 use crate::pack::first_fit::FirstFit;
 use crate::pack::test_feed::info;
-use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SparseView, ValueForm};
-use crate::stream::ElementType;
+use cntk_reader_core::memory::compact::decimal;
+use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, FrameView, SparseView, ValueForm};
+use cntk_reader_core::stream::ElementType;
 use proptest::prelude::*;
 
 /// A sequence's stored numbers.

@@ -4,7 +4,7 @@ use super::tests::{packer, read};
 use super::*;
 use crate::pack::layout::Layout;
 use crate::pack::test_feed::{Data, TestFeed, info};
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Storage};
 use proptest::prelude::*;
 
 /// Column after column by the definitions, from the layout alone.

@@ -1,12 +1,12 @@
 //! Packing of whole sequences: the example byte for byte, invalid sequences, memory that is used again.
 
 use super::*;
-use crate::ErrorKind;
-use crate::error::ExceptionClass;
 use crate::pack::test_feed::{
     Data, EXAMPLE, State, TestFeed, example_streams, first_components, info, parse, records,
 };
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::ErrorKind;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::stream::{ElementType, Storage};
 
 const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 0, right_splice: 0 };
 
@@ -197,7 +197,7 @@ fn skipped_sequences_are_not_counted() {
 
 /// Features, and lattices of 4, 6, 2, 3 and 2 samples, as CNTK 2.7 packs them.
 fn with_lattices() -> (Vec<StreamInfo>, Vec<Vec<Data>>) {
-    let lattices = StreamInfo { is_binary: true, ..info("lattices", Storage::Dense, ElementType::Float, 1) };
+    let lattices = info("lattices", Storage::Dense, ElementType::Float, 1).binary();
     let streams = vec![info("x", Storage::Dense, ElementType::Float, 1), lattices];
     let sequence = |(number, (&frames, &samples)): (usize, (&usize, &usize))| {
         let mut data = vec![Data::default(), Data::default()];
@@ -236,8 +236,7 @@ fn binary_streams_are_sequence_major() {
 /// Longer than what is copied at once, in all and for each sample.
 #[test]
 fn long_binary_sequences_are_copied_whole() {
-    let lattices =
-        StreamInfo { is_binary: true, ..info("lattices", Storage::Dense, ElementType::Float, 300) };
+    let lattices = info("lattices", Storage::Dense, ElementType::Float, 300).binary();
     let sample = |number: usize| (0..300).map(move |value| (1000 * number + value) as f64);
     let sequence = |samples: std::ops::Range<usize>| {
         let mut data = Data::default();

@@ -3,7 +3,7 @@
 use super::tests::read;
 use super::*;
 use crate::pack::test_feed::{Data, TestFeed, floats, info};
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Storage};
 use proptest::prelude::*;
 
 /// One slot of the reference: everything sample by sample.

@@ -1,9 +1,9 @@
 //! The line of sequences that wait for one lane of truncated minibatches.
 
-use crate::Result;
-use crate::deserialize::Chunk;
-use crate::memory::room;
-use crate::sequence::SequenceId;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::Chunk;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::SequenceId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::pack::test_feed::{
     Data, EXAMPLE, State, TestFeed, example_streams, first_components, floats, info, parse, records,
 };
-use crate::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Storage};
 
 const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 3, right_splice: 0 };
 

@@ -91,7 +91,8 @@ fn fast_and_reference_agree() {
                         stamp = fast.window_stamp();
                         fast.window(3, &mut window);
                     }
-                    let resident = |id: &crate::sequence::SequenceId| window.resident.contains(&id.chunk);
+                    let resident =
+                        |id: &cntk_reader_core::sequence::SequenceId| window.resident.contains(&id.chunk);
                     assert!(selection.sequences.iter().all(resident), "{what}: {window:?}");
                     let unique = |chunk: &ChunkId| {
                         window.resident.iter().chain(&window.ahead).filter(|other| *other == chunk).count()

@@ -17,13 +17,13 @@ use super::{
     EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, Window, WorkerConfig,
     check_limits, no_samples, total_samples,
 };
-use crate::deserialize::ChunkTable;
-use crate::deserialize::Lengths;
-use crate::limits::{LARGEST_EPOCH, MOST_BARREN_SWEEPS};
-use crate::memory::room;
 use crate::randomize::{Pace, WindowSize};
-use crate::sequence::ChunkId;
-use crate::{Error, Result};
+use cntk_reader_core::format::ChunkTable;
+use cntk_reader_core::format::Lengths;
+use cntk_reader_core::limits::{LARGEST_EPOCH, MOST_BARREN_SWEEPS};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_core::{Error, Result};
 use order::SweepOrder;
 use rolling::{FOREIGN, Limits, Long, One, OwnChunks, RollingOrder, SequenceOrder, Source};
 use std::sync::Arc;

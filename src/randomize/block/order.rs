@@ -3,12 +3,12 @@
 //! All of it is a pure function of seed, sweep, window size and chunk table. Unless something else is said, chunks are
 //! meant by their *position* in the sweep's order.
 
-use crate::Result;
-use crate::deserialize::ChunkInfo;
-use crate::memory::room;
 use crate::randomize::WindowSize;
 use crate::randomize::random::Random;
-use crate::sequence::ChunkId;
+use cntk_reader_core::Result;
+use cntk_reader_core::format::ChunkInfo;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::ChunkId;
 
 /// A half open range of positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 //! A queue of entries in one flat array, whose inner entries change places in constant time.
 
-use crate::Result;
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
 
 /// Entries in a circle: added at the end, dropped from the front.
 #[derive(Debug, Default)]

@@ -11,12 +11,12 @@
 
 use super::order::{Reach, Span, SweepOrder};
 use super::ring::Ring;
-use crate::deserialize::ChunkTable;
-use crate::deserialize::{ChunkInfo, Lengths};
-use crate::memory::room;
 use crate::randomize::random::{Modulus, Random};
-use crate::sequence::{ChunkId, SequenceId};
-use crate::{Error, Result};
+use cntk_reader_core::format::ChunkTable;
+use cntk_reader_core::format::{ChunkInfo, Lengths};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::{Error, Result};
 use std::collections::VecDeque;
 
 /// The chunks of one worker.
@@ -461,7 +461,7 @@ impl<E: Entry> SequenceOrder for RollingOrder<E> {
 /// pending: without prefetching the whole order is drawn a tenth slower for windows of 10 MB, and a fifth slower for 80 MB.
 #[inline]
 fn prefetch<E: Entry>(slots: &[E], slot: usize) {
-    crate::prefetch::line(slots.as_ptr().wrapping_add(slot).cast());
+    cntk_reader_core::cpu::prefetch::line(slots.as_ptr().wrapping_add(slot).cast());
 }
 
 /// Checks lengths against the chunk table: a timeline over data that contradict themselves would never end.

@@ -16,13 +16,13 @@ use super::{
     EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
     total_samples,
 };
-use crate::deserialize::{ChunkInfo, ChunkTable, ChunkTableExt, Lengths};
-use crate::error::ExceptionClass;
-use crate::limits::LARGEST_MINIBATCH;
-use crate::memory::room;
 use crate::randomize::Pace;
-use crate::sequence::{ChunkId, SequenceId};
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::{ChunkInfo, ChunkTable, ChunkTableExt, Lengths};
+use cntk_reader_core::limits::LARGEST_MINIBATCH;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// The size of a sweep while it is not known.

@@ -3,10 +3,10 @@
 //! A sequence belongs to the worker `running number in the sweep mod workers`, so every worker loads every chunk.
 
 use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
-use crate::Result;
-use crate::memory::room;
 use crate::randomize::WorkerConfig;
-use crate::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
 
 /// Windows of one chunk each.
 pub(super) struct InOrder {

@@ -21,12 +21,12 @@ mod window;
 pub use window::{Chunks, LocalPosition};
 
 use super::{EpochConfig, Selection, WorkerConfig};
-use crate::error::ExceptionClass;
-use crate::limits::{LARGEST_MINIBATCH, LONGEST_WAY};
-use crate::memory::room;
 use crate::randomize::Order;
-use crate::sequence::{ChunkId, SequenceId};
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::limits::{LARGEST_MINIBATCH, LONGEST_WAY};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use in_order::InOrder;
 use tumbling::Tumbling;
 use window::{Next, Segment, Windows};

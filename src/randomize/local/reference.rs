@@ -3,7 +3,7 @@
 use super::LocalPosition;
 use crate::randomize::random::Random;
 use crate::randomize::{Order, WindowSize};
-use crate::sequence::SequenceId;
+use cntk_reader_core::sequence::SequenceId;
 
 /// An entry of a window: a sequence with its length, or the end of a sweep.
 type Entry = Option<(SequenceId, u32)>;

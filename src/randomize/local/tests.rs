@@ -1,9 +1,9 @@
 //! Orders and states that CNTK 2.7 gave, and what happens at the edges.
 
 use super::*;
-use crate::deserialize::Listing;
 use crate::randomize::WindowSize;
 use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_core::format::Listing;
 use std::collections::BTreeSet;
 
 /// Chunks made from lists of lengths, which count their loads.
@@ -40,7 +40,10 @@ impl Chunks for Lists<'_> {
             return Err(Error::data("broken"));
         }
         let lengths = &self.lengths[chunk as usize];
-        Ok(Listing { sequences: lengths.len() as u32, lengths: crate::deserialize::Lengths::Each(lengths) })
+        Ok(Listing {
+            sequences: lengths.len() as u32,
+            lengths: cntk_reader_core::format::Lengths::Each(lengths),
+        })
     }
 
     fn keep(&mut self, chunks: &[ChunkId]) {

@@ -5,14 +5,14 @@
 //! chunks, or their samples.
 
 use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
-use crate::Result;
-use crate::deserialize::Listing;
-use crate::memory::room;
 use crate::randomize::WindowSize;
 use crate::randomize::WorkerConfig;
 use crate::randomize::block::chunk_order;
 use crate::randomize::random::Random;
-use crate::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::Result;
+use cntk_reader_core::format::Listing;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
 
 /// Windows of shuffled chunks.
 pub(super) struct Tumbling {

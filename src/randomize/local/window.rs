@@ -1,9 +1,9 @@
 //! Windows and the segments they are produced in: what the two orders of a local timeline have in common.
 
-use crate::Result;
-use crate::deserialize::Listing;
 use crate::randomize::WorkerConfig;
-use crate::sequence::{ChunkId, SequenceId};
+use cntk_reader_core::Result;
+use cntk_reader_core::format::Listing;
+use cntk_reader_core::sequence::{ChunkId, SequenceId};
 
 /// Number of chunks that are loaded ahead of the segment.
 pub(super) const AHEAD: usize = 2;

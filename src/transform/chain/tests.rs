@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::{self, Section};
-use crate::image::Pixels;
+use cntk_reader_core::image::Pixels;
 use proptest::prelude::*;
 
 /// Transforms, each given as `Name key=value ...`.

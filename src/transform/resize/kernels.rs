@@ -2,8 +2,8 @@
 
 use super::axis::Axis;
 use super::sums::{sums_of_four, sums_of_two};
-use crate::processor::InstructionSet;
 use crate::transform::pixels::{Real, Value};
+use cntk_reader_core::cpu::processor::InstructionSet;
 use std::marker::PhantomData;
 
 /// A way to sum up neighbours.

@@ -17,12 +17,12 @@ mod sums;
 mod tests;
 
 use super::pixels::{Memory, for_pixels};
-use crate::Result;
-use crate::image::{Image, Pixels, Region};
-use crate::memory::room;
-use crate::processor::{InstructionSet, Processor, dispatch};
 use crate::transform::Interpolation;
 use axis::Axis;
+use cntk_reader_core::Result;
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::image::{Image, Pixels, Region};
+use cntk_reader_core::memory::room;
 use kernels::{ByteCubic, ByteLanczos, ByteLinear, Kernel, Plain};
 use std::marker::PhantomData;
 

@@ -1,9 +1,9 @@
 //! Nearest neighbours, and linear interpolation to exactly half the size.
 
 use super::axis::Axis;
-use crate::image::Region;
-use crate::processor::{InstructionSet, dispatch};
 use crate::transform::pixels::Value;
+use cntk_reader_core::cpu::processor::{InstructionSet, dispatch};
+use cntk_reader_core::image::Region;
 
 /// The pixel of the image that becomes pixel `at` of the result.
 pub(super) fn nearest_of(at: u32, from: u32, to: u32) -> usize {

@@ -5,11 +5,11 @@
 mod xml;
 mod yaml;
 
-use crate::file::text::decoded;
-use crate::file::{address, descriptor, with_retry};
-use crate::limits::{LARGEST_MEAN_FILE, MOST_STORAGE_NODES};
-use crate::memory::room;
-use crate::{Error, Result};
+use cntk_reader_core::file::text::decoded;
+use cntk_reader_core::file::{address, descriptor, with_retry};
+use cntk_reader_core::limits::{LARGEST_MEAN_FILE, MOST_STORAGE_NODES};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::{Error, Result};
 use std::io::{Read, Take};
 
 /// What a storage file has at its top level.

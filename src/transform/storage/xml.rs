@@ -1,7 +1,7 @@
 //! Storage files in XML.
 
 use super::{Fault, Node, Parts, too_many_nodes};
-use crate::limits::MOST_STORAGE_NODES;
+use cntk_reader_core::limits::MOST_STORAGE_NODES;
 use roxmltree::{Document, Node as Element, ParsingOptions};
 
 /// The nodes of a file.

@@ -1,7 +1,7 @@
 //! Storage files in YAML 1.0: as much of it as OpenCV writes for numbers and matrices.
 
 use super::{Fault, Node, Parts, too_many_nodes};
-use crate::limits::MOST_STORAGE_NODES;
+use cntk_reader_core::limits::MOST_STORAGE_NODES;
 
 /// The nodes of a file. Everything that is neither a number nor a matrix becomes a text that nobody reads.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {

@@ -7,13 +7,15 @@ use super::Shared;
 use super::file::HtkFile;
 use super::header;
 use super::table::CHUNK_FRAMES;
-use crate::deserialize::buffer::{ChunkBuffer, Part};
-use crate::deserialize::{Ahead, LeafChunk, Loaded};
-use crate::limits::MOST_BELIEVED;
-use crate::memory::room;
-use crate::prefetch;
-use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind};
-use crate::{Error, Result};
+use cntk_reader_core::cpu::prefetch;
+use cntk_reader_core::format::buffer::{ChunkBuffer, Part};
+use cntk_reader_core::format::{Ahead, LeafChunk, Loaded};
+use cntk_reader_core::limits::MOST_BELIEVED;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{
+    ChunkId, FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind,
+};
+use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 

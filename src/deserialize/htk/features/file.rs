@@ -2,8 +2,8 @@
 
 use super::header::{Header, in_cntks_words};
 use super::paths::Paths;
-use crate::file::DataFile;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::{Error, Result};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;

@@ -1,9 +1,9 @@
 //! The header of HTK feature files: what a file has, how its values are stored, and where its frames begin.
 
-use crate::file::DataFile;
-use crate::sequence::FrameEncoding;
-use crate::{Error, ErrorKind, Result};
 use byteorder::{BigEndian, ByteOrder, LittleEndian, NativeEndian};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::sequence::FrameEncoding;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use std::fmt;
 
 /// Bytes of the fields that every header has.

@@ -13,25 +13,25 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::corpus::Corpus;
-use crate::deserialize::buffer::BufferPool;
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::{PARTS, Sampler};
-use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::HtkFeatureOptions;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use chunk::FeatureChunk;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::buffer::BufferPool;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{PARTS, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::error::{ExceptionClass, Location};
-use crate::file::DataFile;
-use crate::log::{Level, Logger};
-use crate::pool::Pool;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, ErrorKind, Result};
-use chunk::FeatureChunk;
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, ErrorKind, Result};
 use file::HtkFile;
 use header::{Facts, Header};
 use script::{Rules, Script};
@@ -129,14 +129,8 @@ impl HtkFeatureDeserializer {
         let samples = shared.table.chunks.iter().map(|chunk| chunk.samples.min(2 * CHUNK_FRAMES)).max();
         let frame_bytes = dim * file.header.encoding.size();
         shared.buffers = BufferPool::new(samples.unwrap_or(0) * frame_bytes as u64);
-        let stream = StreamInfo {
-            name: options.stream.clone(),
-            storage: Storage::Dense,
-            element: options.element,
-            shape: vec![sample],
-            defines_mb_size: options.defines_mb_size,
-            is_binary: false,
-        };
+        let mut stream = StreamInfo::new(&options.stream, Storage::Dense, options.element, vec![sample]);
+        stream.defines_mb_size = options.defines_mb_size;
         Ok(HtkFeatureDeserializer {
             streams: vec![stream],
             shared: Arc::new(shared),
@@ -330,7 +324,7 @@ impl Diagnostics for HtkFeatureDeserializer {
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let table = &self.shared.table;
         let (file, line) = table.line(table.position(sequence));
-        Location { file: Some(file.to_owned()), line: Some(line.into()), ..Location::default() }
+        Location::in_file(file, None, Some(line.into()))
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {

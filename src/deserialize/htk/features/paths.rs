@@ -1,11 +1,11 @@
 //! The paths of data files: each is stored once, and so is each folder. Files are opened for each chunk, so that there may be
 //! more of them than a process may have open, and have to be then what they were before.
 
-use crate::Result;
-use crate::corpus::Symbols;
-use crate::file::{DataFile, FirstStates};
-use crate::memory::room::{self, Use};
-use crate::sequence::SequenceKey;
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Symbols;
+use cntk_reader_core::file::{DataFile, FirstStates};
+use cntk_reader_core::memory::room::{self, Use};
+use cntk_reader_core::sequence::SequenceKey;
 use memchr::memrchr;
 use std::cmp::Ordering;
 

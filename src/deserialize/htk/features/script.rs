@@ -1,10 +1,10 @@
 //! Script files (scp): one line for each utterance, `key=path[first,last]`.
 
 use super::paths::PathPool;
-use crate::file::{DataFile, address};
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::file::{DataFile, address};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 use memchr::{memchr, memmem, memrchr, memrchr2};
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;

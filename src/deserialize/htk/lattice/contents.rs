@@ -4,15 +4,15 @@
 //! at `offset` of the file. Without a path the file of the line before continues. A lattice ends where that of the next line
 //! begins, or at the end of its file if that is offset 0 or if there is no next line.
 
-use crate::corpus::Corpus;
 use crate::deserialize::htk::keys;
-use crate::error::ExceptionClass;
-use crate::file::{Bounds, Confinement, DataFile, FileState};
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::sequence::SequenceKey;
-use crate::shown::quoted;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::file::{Bounds, Confinement, DataFile, FileState};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use memchr::memchr;
 use std::sync::Arc;
 

@@ -10,25 +10,27 @@ mod contents;
 #[cfg(test)]
 mod tests;
 
-use crate::corpus::Corpus;
-use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::{FILES, Sampler};
-use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::LatticeOptions;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::file::{DataFile, FileState};
+use cntk_reader_core::format::buffer::{BufferPool, ChunkBuffer};
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{FILES, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::error::{ExceptionClass, Location};
-use crate::file::{DataFile, FileState};
-use crate::fingerprint::{SEED, mix};
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind};
-use crate::stream::StreamInfo;
-use crate::{Error, ErrorKind, Result};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{
+    ChunkId, Loaded, SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind,
+};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::{Error, ErrorKind, Result};
 use contents::Contents;
 use std::ops::Range;
 use std::sync::Arc;
@@ -240,11 +242,8 @@ impl Diagnostics for LatticeDeserializer {
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let span = &self.shared.chunks[sequence.chunk as usize];
-        Location {
-            file: Some(self.shared.files[span.file as usize].0.to_string()),
-            offset: self.shared.offsets.get((span.lattices.start + sequence.index) as usize).copied(),
-            ..Location::default()
-        }
+        let offset = self.shared.offsets.get((span.lattices.start + sequence.index) as usize);
+        Location::in_file(&*self.shared.files[span.file as usize].0, offset.copied(), None)
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {

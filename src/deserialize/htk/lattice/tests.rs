@@ -38,7 +38,7 @@ fn options(index_file: String) -> LatticeOptions {
         cache_index: false,
         chunk_size: 1 << 26,
         verbosity: 0,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
     }
 }
 
@@ -181,7 +181,7 @@ fn lattices_of_50_million_bytes_are_refused() {
     let index = |table: &str| {
         let index = path(&folder, "one");
         std::fs::write(&index, path(&folder, table)).expect("writing");
-        Contents::read(&index, &corpus, &crate::file::Confinement::default())
+        Contents::read(&index, &corpus, &cntk_reader_core::file::Confinement::default())
     };
     assert_eq!(index("0.toc").expect("it fits").sizes, [49_999_999, 10_000_001]);
     let error = index("1.toc").expect_err("it is too large");

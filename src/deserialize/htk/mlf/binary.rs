@@ -4,12 +4,12 @@
 
 use super::index::Entry;
 use super::parse::Failure;
-use crate::file::DataFile;
-use crate::limits::LONGEST_BINARY_KEY;
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, Result};
 use byteorder::{ByteOrder, LE};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::limits::LONGEST_BINARY_KEY;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 
 /// The file's first bytes.
 const TAG: &[u8] = b"MLF";

@@ -11,13 +11,13 @@
 
 use super::index::Entry;
 use super::scan::{self, EndFinder, Scanned, TextFile};
-use crate::corpus::Corpus;
-use crate::deserialize::index_cache::{self, RECORD, words};
 use crate::deserialize::text::index::is_cache_writer;
-use crate::file::{DataFile, FileState};
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::{DataFile, FileState};
+use cntk_reader_core::format::index_cache::{self, RECORD, words};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::{Error, Result};
 use std::fs::File;
 use std::io::{self, Write};
 

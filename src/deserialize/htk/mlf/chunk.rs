@@ -2,14 +2,14 @@
 
 use super::index::{Entry, LONGEST};
 use super::{LabelFile, MlfShared, binary, parse};
-use crate::cancel::Current;
-use crate::compact::implied::Offsets;
-use crate::deserialize::{Ahead, LeafChunk, Loaded};
-use crate::file::DataFile;
-use crate::memory::{Held, room};
-use crate::prefetch;
-use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::{Error, Result};
+use cntk_reader_core::cpu::prefetch;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::{Ahead, LeafChunk, Loaded};
+use cntk_reader_core::memory::compact::implied::Offsets;
+use cntk_reader_core::memory::{Held, room};
+use cntk_reader_core::runtime::cancel::Current;
+use cntk_reader_core::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::{Error, Result};
 use parse::{Failure, Invalid, Target};
 use rayon::prelude::*;
 use std::ops::Range;

@@ -2,12 +2,12 @@
 //!
 //! An utterance takes 16 bytes if the file has the order that its keys are numbered in, else 24 to 28.
 
-use crate::deserialize::{ChunkInfo, Lengths};
-use crate::fingerprint::{SEED, mix};
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::{Error, Result};
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::{ChunkInfo, Lengths};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::{Error, Result};
 use rayon::slice::ParallelSliceMut;
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use std::ops::Range;
 const CHUNK_FRAMES: u64 = 1 << 25;
 
 /// The longest utterance whose labels are read: a week of speech. Longer ones are invalid.
-pub(super) const LONGEST: u32 = crate::limits::LONGEST_LABELS;
+pub(super) const LONGEST: u32 = cntk_reader_core::limits::LONGEST_LABELS;
 
 /// An utterance on its way into the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

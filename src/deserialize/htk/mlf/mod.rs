@@ -26,30 +26,30 @@ pub(crate) use states::StateList;
 pub(crate) use utterances::utterances;
 pub(crate) use write::MlfWriter;
 
-use crate::corpus::Corpus;
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::{FILES, Sampler};
-use crate::deserialize::diagnostics::Diagnostics;
 use crate::deserialize::htk::MlfOptions;
-use crate::deserialize::loading::{Load, Starter};
-use crate::deserialize::{
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{FILES, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use crate::error::{ExceptionClass, Location};
-use crate::file::DataFile;
-use crate::log::{Level, Logger, Repeated};
-use crate::memory::Meter;
-use crate::option::FrontEnd;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::{Storage, StreamInfo};
-use crate::{Error, Result};
+use cntk_reader_core::log::{Level, Logger, Repeated};
+use cntk_reader_core::memory::Meter;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
 use index::Table;
 use ranges::Columns;
 use std::sync::Arc;
 
 /// Labels are stored in 16 bits.
-pub(crate) const LARGEST_DIM: u64 = crate::limits::MOST_LABEL_CLASSES;
+pub(crate) const LARGEST_DIM: u64 = cntk_reader_core::limits::MOST_LABEL_CLASSES;
 
 /// Labels of the HTK master label format: one class a frame.
 pub struct MlfDeserializer {
@@ -113,14 +113,8 @@ impl MlfDeserializer {
         let (utterances, frames) = (table.len(), table.total_frames());
         let line = format!("MLF Deserializer: '{utterances}' utterances with '{frames}' frames");
         Logger::log_always(Level::Info, &line);
-        let stream = StreamInfo {
-            name: options.stream.clone(),
-            storage: Storage::SparseCsc,
-            element: options.element,
-            shape: vec![options.dim as usize],
-            defines_mb_size: false,
-            is_binary: false,
-        };
+        let shape = vec![options.dim as usize];
+        let stream = StreamInfo::new(&options.stream, Storage::SparseCsc, options.element, shape);
         let shared = MlfShared {
             stream: options.stream.clone(),
             files,
@@ -244,12 +238,8 @@ impl Diagnostics for MlfDeserializer {
         };
         let first = self.shared.table.positions(sequence.chunk).start;
         let offset = self.shared.table.entry(first + sequence.index as usize).offset;
-        Location {
-            file: Some(file.data.path().to_owned()),
-            line: if file.is_binary { None } else { file.data.line_at(offset) },
-            offset: Some(offset),
-            ..Location::default()
-        }
+        let line = if file.is_binary { None } else { file.data.line_at(offset) };
+        Location::in_file(file.data.path(), Some(offset), line)
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {

@@ -2,9 +2,9 @@
 
 use super::ranges;
 use super::scan::HEADER;
-use crate::Result;
-use crate::file::DataFile;
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
 use memchr::memrchr2;
 use std::collections::BTreeSet;
 

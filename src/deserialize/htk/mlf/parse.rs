@@ -3,7 +3,7 @@
 use super::ranges::{self, Columns, Flaw, FrameRange};
 use super::scan::key_in_quotes;
 use super::states::StateList;
-use crate::shown::quoted;
+use cntk_reader_core::message::shown::quoted;
 
 /// What an utterance is read with.
 #[derive(Debug, Clone, Copy)]

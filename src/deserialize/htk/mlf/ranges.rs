@@ -6,8 +6,8 @@
 
 use super::states::StateList;
 use crate::deserialize::htk::MlfOptions;
-use crate::digits::up_to_eight;
-use crate::shown::quoted;
+use cntk_reader_core::cpu::digits::up_to_eight;
+use cntk_reader_core::message::shown::quoted;
 use std::borrow::Cow;
 
 /// Units of 100 ns in a frame.

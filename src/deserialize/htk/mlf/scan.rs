@@ -5,12 +5,12 @@
 //! `.` whose predecessor is an ordinary line: whatever came before, such a line ends an utterance.
 
 use super::ranges::{self, Columns, Flaw};
-use crate::cancel::carried;
-use crate::file::DataFile;
-use crate::limits::LARGEST_UTTERANCE;
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::limits::LARGEST_UTTERANCE;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::{Error, Result};
 use memchr::memmem::Finder;
 use rayon::prelude::*;
 use std::ops::Range;

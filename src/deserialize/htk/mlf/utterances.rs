@@ -8,11 +8,11 @@ use super::ranges::{self, Columns};
 use super::scan::{self, EndFinder, TextFile};
 use super::states::StateList;
 use super::{LARGEST_DIM, chunk};
-use crate::file::DataFile;
-use crate::log::Repeated;
-use crate::memory::room;
-use crate::shown::quoted;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::log::Repeated;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
 

@@ -3,7 +3,7 @@
 use super::ranges::FRAME;
 use super::scan::HEADER;
 use super::states::StateList;
-use crate::shown::quoted;
+use cntk_reader_core::message::shown::quoted;
 use std::io::{self, Write};
 
 /// Writes a label file as text: for each run of equal classes one line, with times in units of 100 ns at 10 ms a frame.

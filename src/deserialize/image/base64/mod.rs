@@ -12,31 +12,31 @@ use super::map::{self, Columns};
 use super::number::{CNumber, unsigned};
 use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::{Common, label_dim};
-use crate::corpus::Corpus;
-use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
-use crate::deserialize::check::{ChunkCheck, Finding};
-use crate::deserialize::content::Sampler;
-use crate::deserialize::diagnostics::Diagnostics;
-use crate::deserialize::fetch::Parts;
 use crate::deserialize::image::ImageOptions;
-use crate::deserialize::loading::{Load, Starter};
 use crate::deserialize::text::index::{Index, IndexOptions};
-use crate::deserialize::{
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::Location;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::buffer::{BufferPool, ChunkBuffer};
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::fetch::Parts;
+use cntk_reader_core::format::fingerprint::mix;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
     Lengths, Loaded, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
-use crate::error::Location;
-use crate::file::DataFile;
-use crate::fingerprint::mix;
-use crate::image::Region;
-use crate::log::Level;
-use crate::log::Logger;
-use crate::memory::room;
-use crate::release::Quirks;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::StreamInfo;
-use crate::transform::user::UserTransform;
-use crate::{Error, Result};
+use cntk_reader_core::image::Region;
+use cntk_reader_core::log::Level;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::option::release::Quirks;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::user::transform::UserTransform;
+use cntk_reader_core::{Error, Result};
 use record::{Record, Rules};
 use std::fmt;
 use std::ops::Range;
@@ -153,7 +153,7 @@ fn explain_text_key(error: Error, first: &[u8], corpus: &Corpus) -> Error {
     if !corpus.is_numeric() || key.is_empty() || unsigned(key) != CNumber::None {
         return error;
     }
-    let key = crate::shown::quoted(&key[..key.len().min(80)]);
+    let key = cntk_reader_core::message::shown::quoted(&key[..key.len().min(80)]);
     let detail = format!(
         "The first line begins with the key '{key}', which is a text: set ‹numeric_keys = false› ‹in_the_reader›; or \
          write numbers as keys, or no keys."
@@ -257,12 +257,7 @@ impl Diagnostics for Base64Images {
         let Shared { file, index, common, .. } = &*self.shared;
         let line = sequence.index / common.copies;
         let offset = index.spans(sequence.chunk, line..line + 1).next().map(|span| span.offset);
-        Location {
-            file: Some(file.path().to_owned()),
-            line: offset.and_then(|offset| file.line_at(offset)),
-            offset,
-            ..Location::default()
-        }
+        Location::in_file(file.path(), offset, offset.and_then(|offset| file.line_at(offset)))
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {

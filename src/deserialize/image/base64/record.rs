@@ -2,7 +2,7 @@
 
 use super::text::{self, is_base64};
 use crate::deserialize::image::number::{CNumber, unsigned};
-use crate::{Error, Result};
+use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 
 /// What a line has.

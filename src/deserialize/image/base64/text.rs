@@ -1,7 +1,7 @@
 //! Base64 as CNTK 2.7 decodes it.
 
-use crate::Result;
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
 
 /// The value of each character. Characters that are none of Base64 count as 0, as `=` does (CNTK 2.7).
 const VALUES: [u8; 256] = {

@@ -21,10 +21,10 @@ mod tiff;
 #[cfg(feature = "images")]
 mod webp;
 
-use crate::error::ExceptionClass;
-use crate::image::{Image, Pixels, Region};
-use crate::memory::room;
-use crate::{Error, ErrorKind};
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::image::{Image, Pixels, Region};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::{Error, ErrorKind};
 use orient::Orientation;
 use raster::Raster;
 #[cfg(feature = "images")]
@@ -307,7 +307,7 @@ fn orientation(header: &jpeg::JpegHeader<'_>, options: &DecodeOptions) -> Orient
 }
 
 /// Makes the pixels `size` bytes. All of them are to be overwritten: those of the image before may be left.
-fn bytes(pixels: &mut Pixels, size: usize) -> crate::Result<&mut [u8]> {
+fn bytes(pixels: &mut Pixels, size: usize) -> cntk_reader_core::Result<&mut [u8]> {
     if !matches!(pixels, Pixels::Bytes(_)) {
         *pixels = Pixels::Bytes(Vec::new());
     }

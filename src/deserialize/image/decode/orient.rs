@@ -1,6 +1,6 @@
 //! Turning images as their EXIF data say.
 
-use crate::image::Region;
+use cntk_reader_core::image::Region;
 
 /// How an image must be turned: EXIF's orientation, 1 (not at all) to 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

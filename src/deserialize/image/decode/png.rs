@@ -5,7 +5,7 @@ use super::DecodeError;
 use super::bytes::Bytes;
 use super::gray::deep_luma;
 use super::raster::{Layout, Luma, Raster};
-use crate::memory::room;
+use cntk_reader_core::memory::room;
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 
@@ -80,7 +80,7 @@ pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Region;
+    use cntk_reader_core::image::Region;
 
     #[test]
     fn palettes_have_whole_colors() {

@@ -1,8 +1,8 @@
 //! Whole images as decoders of other formats than JPEG make them, and cutting from them.
 
 use super::{DecodeError, gray};
-use crate::image::Region;
-use crate::memory::room;
+use cntk_reader_core::image::Region;
+use cntk_reader_core::memory::room;
 
 /// What a pixel's bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::DecodeError;
 use super::raster::{Layout, Raster};
-use crate::memory::room;
+use cntk_reader_core::memory::room;
 use std::borrow::Cow;
 use std::io::Read;
 

@@ -4,10 +4,10 @@ use super::IndexOptions;
 use super::cache::{Cache, CacheState, Checked, HEADER, OpenCache, RECORD, Refusal, words};
 use super::source::Source;
 use super::start::Start;
-use crate::Result;
-use crate::cancel::carried;
-use crate::corpus::Corpus;
-use crate::file::DataFile;
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::runtime::cancel::carried;
 use rayon::prelude::*;
 
 /// What a cache says in brief.

@@ -19,14 +19,14 @@ use super::number::Digits;
 use super::source::Source;
 use super::start::Start;
 use super::table::{Builder, Record, Table};
-use crate::cancel::Current;
-use crate::corpus::Corpus;
-use crate::deserialize::index_cache;
-pub(super) use crate::deserialize::index_cache::{HEADER, RECORD, words};
-use crate::file::{DataFile, FileState};
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::{ErrorKind, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::{DataFile, FileState};
+use cntk_reader_core::format::index_cache;
+pub(super) use cntk_reader_core::format::index_cache::{HEADER, RECORD, words};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::Current;
+use cntk_reader_core::{ErrorKind, Result};
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -83,13 +83,13 @@ pub(super) enum Refusal {
     Missing,
     Outdated,
     Unfit(&'static str),
-    Failed(crate::Error),
+    Failed(cntk_reader_core::Error),
 }
 
 pub(super) type Checked<T> = std::result::Result<T, Refusal>;
 
-impl From<crate::Error> for Refusal {
-    fn from(error: crate::Error) -> Self {
+impl From<cntk_reader_core::Error> for Refusal {
+    fn from(error: cntk_reader_core::Error) -> Self {
         Refusal::Failed(error)
     }
 }

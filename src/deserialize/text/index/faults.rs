@@ -1,8 +1,8 @@
 //! All ids of a file that are no 64-bit numbers. Indexing ends at the first one; a check lists the others as well.
 
 use super::number::{Digits, step};
-use crate::file::DataFile;
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::{Error, Result};
 
 /// Bytes that are read at once.
 const BLOCK: usize = 1 << 20;

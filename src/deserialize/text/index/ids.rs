@@ -7,10 +7,10 @@ use super::number::Digits;
 use super::scan::Scanner;
 use super::start::{LINE_UNKNOWN, Start, is_space};
 use super::table::{Builder, Record};
-use crate::corpus::Corpus;
-use crate::memory::room;
-use crate::sequence::SequenceKey;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 use std::ops::Range;
 

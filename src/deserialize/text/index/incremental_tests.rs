@@ -4,8 +4,8 @@ use super::indexer::{Indexer, Scan};
 use super::reference::text;
 use super::tests::{file_of, options, records};
 use super::*;
-use crate::deserialize::IndexProgress;
-use crate::error::ErrorKind;
+use cntk_reader_core::error::ErrorKind;
+use cntk_reader_core::format::IndexProgress;
 use proptest::prelude::*;
 
 fn incremental(file: &DataFile, options: &IndexOptions, corpus: &Arc<Corpus>, step: u64) -> Result<Index> {
@@ -190,7 +190,7 @@ fn a_cancelled_wait_for_all_chunks_decides_nothing_about_later_ones() {
     let options = IndexOptions { chunk_size: 50, ..options(None) };
     let whole = Index::open(&file, &options, &Corpus::Numeric).expect("an index");
     let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
-    let canceller = crate::Canceller::new();
+    let canceller = cntk_reader_core::runtime::cancel::Canceller::new();
     let cancelled = canceller.run(|| {
         assert!(canceller.cancel());
         let chunks = index.chunks().len();

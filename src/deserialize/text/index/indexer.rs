@@ -7,8 +7,8 @@ use super::scan::{self, Cut};
 use super::source::Source;
 use super::start::{LINE_UNKNOWN, Start};
 use super::table::{Builder, Table};
-use crate::Result;
-use crate::corpus::Corpus;
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
 use std::ops::Range;
 
 /// What scanning depends on.

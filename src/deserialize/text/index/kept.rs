@@ -7,12 +7,12 @@ use super::scan::Cut;
 use super::source::Source;
 use super::start::Start;
 use super::{IndexOptions, Table};
-use crate::corpus::Corpus;
 use crate::deserialize::text::TextOptions;
 use crate::deserialize::text::open_file;
-use crate::file::DataFile;
-use crate::pool::Pool;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// The index cache of a text file.

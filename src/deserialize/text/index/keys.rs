@@ -1,9 +1,9 @@
 //! The keys of an index in as few bytes as they need: none if they count up, 4 if they are near each other, else 8.
 
 use super::table::ChunkSpan;
-use crate::Result;
-use crate::memory::room;
-use crate::sequence::SequenceKey;
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::SequenceKey;
 
 /// Keys by the position of their sequences in the file.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use super::main_stream::{Needle, Search};
 use super::scan::Scanner;
 use super::start::Start;
 use super::table::{Builder, Record};
-use crate::Result;
-use crate::file::DataFile;
-use crate::memory::room;
+use cntk_reader_core::Result;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::memory::room;
 use memchr::{memchr, memchr_iter};
 use std::ops::Range;
 

@@ -3,12 +3,12 @@
 use super::SequenceSpan;
 use super::keys::Keys;
 use super::table::Table;
-use crate::deserialize::sort::sort_like_std;
-use crate::file::DataFile;
-use crate::fingerprint::{SEED, mix};
-use crate::memory::room;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::{Error, Result};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::format::sort::sort_like_std;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::{Error, Result};
 use rayon::slice::ParallelSliceMut;
 use std::sync::OnceLock;
 

@@ -3,8 +3,8 @@
 //! CNTK compares the number before and after each digit, modulo 2^64. That lets some numbers that are too large pass
 //! (30000000000000000000 becomes 11553255926290448384); they pass here too.
 
-use crate::Error;
-use crate::digits::up_to_eight;
+use cntk_reader_core::Error;
+use cntk_reader_core::cpu::digits::up_to_eight;
 
 /// The digits at the start of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 
 use super::lookup::{Fingerprint, Sorted};
 use super::table::Table;
-use crate::Result;
-use crate::log::{Level, Logger};
-use crate::memory::room;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::Result;
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use std::sync::OnceLock;
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 use super::scan::Cut;
 use super::table::Record;
 use super::tests::{open_cut, records};
-use crate::corpus::Corpus;
-use crate::deserialize::sort::sort_like_std;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::sort::sort_like_std;
 use proptest::prelude::*;
 
 fn is_space(byte: u8) -> bool {

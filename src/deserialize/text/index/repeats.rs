@@ -13,8 +13,8 @@
 
 use super::SequenceSpan;
 use super::table::Table;
-use crate::memory::room;
-use crate::sequence::SequenceKey;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::SequenceKey;
 
 /// Bits of a set: at most 128 MB.
 const MOST_BITS: u64 = 1 << 30;

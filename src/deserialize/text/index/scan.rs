@@ -9,10 +9,10 @@
 //! file.
 
 use super::source::Source;
-use crate::Result;
-use crate::cancel::Current;
-use crate::memory::room;
-use crate::sync::{self, Condvar, Mutex};
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::Current;
+use cntk_reader_core::runtime::sync::{self, Condvar, Mutex};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -243,9 +243,9 @@ impl<S: Scanner> RangeScan<S> {
 #[cfg(all(test, shuttle))]
 mod schedules {
     use super::*;
-    use crate::Error;
-    use crate::file::DataFile;
-    use crate::sync::explore;
+    use cntk_reader_core::Error;
+    use cntk_reader_core::file::DataFile;
+    use cntk_reader_core::runtime::sync::explore;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

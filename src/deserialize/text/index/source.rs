@@ -1,7 +1,7 @@
 //! The file that is indexed, as it was when indexing began.
 
-use crate::file::{DataFile, FileState};
-use crate::{Error, Result};
+use cntk_reader_core::file::{DataFile, FileState};
+use cntk_reader_core::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A file as it was when indexing began.

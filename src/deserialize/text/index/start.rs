@@ -3,10 +3,10 @@
 use super::IndexOptions;
 use super::number::{Digits, step};
 use super::source::Source;
-use crate::corpus::Corpus;
-use crate::file::text::{MARK, other_encoding, wrong_encoding};
-use crate::recognize::FileFormat;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::text::{MARK, other_encoding, wrong_encoding};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::{Error, Result};
 
 /// What the start of a file decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

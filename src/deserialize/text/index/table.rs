@@ -7,10 +7,10 @@
 
 use super::SequenceSpan;
 use super::keys::Keys;
-use crate::deserialize::ChunkInfo;
-use crate::memory::room;
-use crate::sequence::SequenceKey;
-use crate::{Error, Result};
+use cntk_reader_core::format::ChunkInfo;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::{Error, Result};
 
 /// A sequence on its way into the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use super::scan::Cut;
 use super::table::{Builder, Record};
 use super::*;
-use crate::error::{ErrorKind, ExceptionClass};
-use crate::release::Release;
+use cntk_reader_core::error::{ErrorKind, ExceptionClass};
+use cntk_reader_core::option::release::Release;
 use std::io::Write as _;
 
 pub(super) fn options(main_stream: Option<&str>) -> IndexOptions {

@@ -5,10 +5,10 @@ use super::repeats::Repeats;
 use super::source::Source;
 use super::start::Start;
 use super::{IndexOptions, SequenceSpan};
-use crate::Result;
-use crate::corpus::Corpus;
-use crate::deserialize::handle::FileHandle;
-use crate::log::{Level, Logger};
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::handle::FileHandle;
+use cntk_reader_core::log::{Level, Logger};
 
 /// Bytes at the start of a file that are searched for a line with an id.
 const SEARCHED: u64 = 64 << 10;
@@ -96,7 +96,7 @@ mod tests {
     use super::super::Index;
     use super::super::tests::{file_of, options};
     use super::*;
-    use crate::pool::Pool;
+    use cntk_reader_core::runtime::pool::Pool;
     use std::sync::Arc;
 
     fn ignored_ids(text: &[u8], skip_sequence_ids: bool) -> Option<String> {

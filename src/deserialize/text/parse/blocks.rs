@@ -1,7 +1,7 @@
 //! The blocks of a sample, one after the other.
 
 use super::simd::Simd;
-use crate::processor::dispatch;
+use cntk_reader_core::cpu::processor::dispatch;
 
 /// How many blocks in a row are read by a call each. Further ones are read in a loop, which has its constants in registers: that takes
 /// longer to begin than to read a block, and saves a twentieth to a tenth of each block. With the loop alone, samples of 3 to 16 values took

@@ -2,7 +2,7 @@
 
 use super::report::{Cause, Context};
 use super::rules::ends_name;
-use crate::limits::{LONGEST_NAME, MOST_NAMES};
+use cntk_reader_core::limits::{LONGEST_NAME, MOST_NAMES};
 
 /// One note of a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use super::mixed;
 use super::number::{quick, value};
 use super::rules::{is_non_printable, is_value_delimiter};
 use super::simd::{MOST_NUMBERS, Simd, Tokens, Window, number};
-use crate::compact::Value;
-use crate::processor::dispatch;
+use cntk_reader_core::cpu::processor::dispatch;
+use cntk_reader_core::memory::compact::Value;
 
 /// Values after those of a sample that may be written in vain.
 pub const SLACK: usize = MOST_NUMBERS;

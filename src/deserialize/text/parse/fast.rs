@@ -16,11 +16,11 @@ use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
 use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
-use crate::compact::Value;
 use crate::deserialize::text::index::SequenceSpan;
-use crate::digits::{leading_digits, load8};
-use crate::log::Level;
-use crate::processor::{Processor, dispatch};
+use cntk_reader_core::cpu::digits::{leading_digits, load8};
+use cntk_reader_core::cpu::processor::{Processor, dispatch};
+use cntk_reader_core::log::Level;
+use cntk_reader_core::memory::compact::Value;
 
 /// Bytes after a text that this parser may read.
 pub const PADDING: usize = BLOCK + TAIL;

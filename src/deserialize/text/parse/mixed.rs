@@ -14,7 +14,7 @@ use super::rules::is_non_printable;
 use super::simd::{
     BLOCK, Classes, Entries, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, not_short, run_ends,
 };
-use crate::compact::Value;
+use cntk_reader_core::memory::compact::Value;
 use std::slice::Iter;
 
 /// What was read of a block.
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::deserialize::text::parse::number::read;
     use crate::deserialize::text::parse::simd::{LEAD, TAIL};
-    use crate::processor::for_each_instruction_set;
+    use cntk_reader_core::cpu::processor::for_each_instruction_set;
     use proptest::prelude::*;
 
     /// A block of the text, and what a window has around it: digits, which are no part of its numbers.

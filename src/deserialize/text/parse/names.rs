@@ -1,7 +1,7 @@
 //! Names of streams in a line, compared eight bytes at a time.
 
 use super::rules::{StreamRule, ends_name};
-use crate::digits::load8;
+use cntk_reader_core::cpu::digits::load8;
 
 /// What the fast parser looks at of a stream's rule.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 //! segment is copied out of it into memory of its size.
 
 use super::rules::Rules;
-use crate::Result;
-use crate::compact::{Value, finite};
-use crate::memory::Zeros;
-use crate::memory::room::{self, Zero};
+use cntk_reader_core::Result;
+use cntk_reader_core::memory::Zeros;
+use cntk_reader_core::memory::compact::{Value, finite};
+use cntk_reader_core::memory::room::{self, Zero};
 use std::ops::Deref;
 
 /// A vector whose spare memory is initialised, so that parsers write ahead into a slice and then say how much of it counts.
@@ -118,9 +118,9 @@ pub struct Column<T> {
     pub offsets: ScratchVec<u32>,
     /// The number of the first sample of each finished sequence and of the next sequence. Begins with 0.
     pub sequence_offsets: ScratchVec<u32>,
-    /// Values as [`crate::compact::narrow`] stores them, once the segment is finished.
+    /// Values as [`cntk_reader_core::memory::compact::narrow`] stores them, once the segment is finished.
     pub narrow_values: Vec<u8>,
-    /// Indices as [`crate::compact::narrow`] stores them.
+    /// Indices as [`cntk_reader_core::memory::compact::narrow`] stores them.
     pub narrow_indices: Vec<u16>,
     /// Sparse: the last sample has several entries.
     pub many: bool,

@@ -4,9 +4,9 @@ use super::bad_id::BadId;
 use super::collect::{Collected, Note, UnknownNames};
 use super::number::Flaw;
 use super::rules::Rules;
-use crate::Error;
-use crate::log::Level;
-use crate::sequence::SequenceKey;
+use cntk_reader_core::Error;
+use cntk_reader_core::log::Level;
+use cntk_reader_core::sequence::SequenceKey;
 use std::fmt;
 
 /// What was found in the text.

@@ -1,13 +1,13 @@
 //! What a text file may contain: the streams by their names in the file, and how strictly the file is read.
 
-use crate::corpus::Corpus;
 use crate::deserialize::text::TextOptions;
-use crate::error::ExceptionClass;
-use crate::log::Logger;
-use crate::names::Distinct;
-use crate::sequence::SequenceKey;
-use crate::stream::Storage;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// One stream.

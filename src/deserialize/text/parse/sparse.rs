@@ -12,7 +12,7 @@ use super::number::{integer, value};
 use super::output::Column;
 use super::rules::is_non_printable;
 use super::simd::{BLOCK, Classes, MOST_ENTRIES, SignedEntries, Simd, Window};
-use crate::compact::Value;
+use cntk_reader_core::memory::compact::Value;
 
 /// Entries after the last one that may be written in vain.
 pub const SLACK: usize = MOST_ENTRIES;

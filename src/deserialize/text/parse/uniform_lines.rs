@@ -12,7 +12,7 @@ use super::names::{Stream, word};
 use super::output::{Column, Output};
 use super::rules::ends_name;
 use super::simd::{BLOCK, Entries, LANES, Pattern, Simd, Window, long_runs, run_ends};
-use crate::compact::Value;
+use cntk_reader_core::memory::compact::Value;
 
 /// What lines look like. Arrays have the entries of several lines, as many whole lines as fit: `streams` and `pattern` in the
 /// order of the text, `order` and `limits` with all entries of the first stream, then all of the second one, and so on.
@@ -381,7 +381,7 @@ mod tests {
     use crate::deserialize::text::parse::fast::{FRONT, Fast, PADDING};
     use crate::deserialize::text::parse::rules::Rules;
     use crate::deserialize::text::tests::rules;
-    use crate::processor::for_each_instruction_set;
+    use cntk_reader_core::cpu::processor::for_each_instruction_set;
 
     /// Lines of `text` that are read with a template like the first one.
     fn taken<S: Simd>(simd: S, text: &str) -> u32 {

@@ -1,14 +1,14 @@
 //! Chunks of files: segments, tolerated errors over several loads, files that change.
 
-use crate::compact::ValueForm;
-use crate::corpus::Corpus;
 use crate::deserialize::text::TextDeserializer;
 use crate::deserialize::text::{TextOptions, TextStream};
-use crate::deserialize::{Ahead, Chunk, ChunkSource, ChunkTable, Loaded};
-use crate::log::Logger;
 use crate::pack::plain::PlainSequence;
-use crate::stream::{ElementType, Storage};
-use crate::{Error, ErrorKind};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::{Ahead, Chunk, ChunkSource, ChunkTable, Loaded};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::memory::compact::ValueForm;
+use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::{Error, ErrorKind};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ pub fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
         defines_mb_size: false,
     };
     TextOptions {
-        files: crate::deserialize::files::Files::one(file.path().to_str().expect("UTF-8").into()),
+        files: cntk_reader_core::format::files::Files::one(file.path().to_str().expect("UTF-8").into()),
         streams: vec![stream("s", 1000, Storage::SparseCsc), stream("x", 2, Storage::Dense)],
         skip_sequence_ids: false,
         max_errors,
@@ -81,7 +81,7 @@ fn sparse_values(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
     }
 }
 
-pub fn failure<T>(result: crate::Result<T>) -> Error {
+pub fn failure<T>(result: cntk_reader_core::Result<T>) -> Error {
     match result {
         Ok(_) => panic!("must fail"),
         Err(error) => error,
@@ -319,8 +319,10 @@ fn sequences_without_data_may_be_skipped() {
 fn files_that_cannot_be_opened() {
     let file = file(b"");
     for (path, text) in [("/nonexistent/x.ctf", "is not open."), ("/", "Error reading file")] {
-        let options =
-            TextOptions { files: crate::deserialize::files::Files::one(path.into()), ..options(&file, 0) };
+        let options = TextOptions {
+            files: cntk_reader_core::format::files::Files::one(path.into()),
+            ..options(&file, 0)
+        };
         let error = failure(TextDeserializer::open(&options, &Arc::new(Corpus::Numeric)));
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.message().contains(text), "{error}");

@@ -1,9 +1,9 @@
 //! The fast parser against the exact one, on random input: well-formed, and spoilt in one or several places.
 
 use super::{Bits, FRONT, Fast, Output, PADDING, Report, SequenceSpan, Way, parse, parse_spans, rules};
-use crate::corpus::Corpus;
 use crate::deserialize::text::parse::rules::Rules;
-use crate::processor::Processor;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::cpu::processor::Processor;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ fn alike_as<T: Bits>(streams: &str, strict: bool, text: &[u8], max_errors: u64, 
 }
 
 fn alike_by<T: Bits>(rules: &Rules, text: &[u8]) {
-    crate::log::set_sink(Some(Arc::new(|_, _| ())));
+    cntk_reader_core::log::set_sink(Some(Arc::new(|_, _| ())));
     let expected = parse::<T>(rules, text, Way::Exact);
     assert_eq!(parse::<T>(rules, text, Way::Fast), expected);
     for processor in Processor::all() {
@@ -175,7 +175,7 @@ proptest! {
         let mut rules = rules("s:10s y:2", max_errors);
         rules.corpus = Arc::new(Corpus::Hashed);
         (rules.refuses_text_ids, rules.log.trace_level) = (refuses_text_ids, trace_level);
-        crate::log::set_sink(Some(Arc::new(|_, _| ())));
+        cntk_reader_core::log::set_sink(Some(Arc::new(|_, _| ())));
         let (mut spans, mut offset) = (Vec::new(), 0);
         for lines in lines.chunks(length) {
             let size = lines.iter().map(String::len).sum::<usize>() as u32;

@@ -13,10 +13,10 @@ use super::parse::output::Output;
 use super::parse::report::{Report, Stop};
 use super::parse::rules::{Rules, StreamRule};
 use super::segment;
-use crate::compact::Value;
-use crate::corpus::Corpus;
-use crate::log::Logger;
-use crate::processor::Processor;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::cpu::processor::Processor;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::memory::compact::Value;
 use std::sync::Arc;
 
 /// Rules for streams written as `x:2` (dense, dimension 2) or `s:10s` (sparse); a `*` after it marks the main stream.

@@ -1,9 +1,9 @@
 //! What CNTK 2.7 was seen to do: inputs, the fewest tolerated errors that read them, and the data.
 
 use super::{Way, parse, parse_spans, rules, shown, spans};
-use crate::corpus::Corpus;
 use crate::deserialize::text::index::SequenceSpan;
 use crate::deserialize::text::parse::rules::Rules;
+use cntk_reader_core::corpus::Corpus;
 use std::sync::Arc;
 
 /// No number of tolerated errors helps.

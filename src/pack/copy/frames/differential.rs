@@ -1,10 +1,12 @@
 //! Random frames, labels and binary data through all packers, compared with what each column is by definition.
 
-use crate::deserialize::{Chunk, LeafChunk, Loaded};
 use crate::pack::test_feed::{Data, TestFeed, info};
 use crate::pack::{Minibatch, PackConfig, Packer, SequencePacker, StreamMinibatch, TruncatedPacker};
-use crate::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::stream::{Element, ElementType, Storage, StreamInfo};
+use cntk_reader_core::format::{Chunk, LeafChunk, Loaded};
+use cntk_reader_core::sequence::{
+    FrameEncoding, FrameSpec, FrameView, SequenceView, SparseView, ValueForm, ViewKind,
+};
+use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -207,7 +209,7 @@ fn random_streams(random: &mut Random, binary: bool) -> (Vec<StreamInfo>, Vec<Ki
             let element = [ElementType::Float, ElementType::Double][random.below(2)];
             if i == count {
                 let info = info(&name, Storage::Dense, ElementType::Float, 1);
-                return (StreamInfo { is_binary: true, ..info }, Kind::Binary);
+                return (info.binary(), Kind::Binary);
             }
             if random.below(3) == 0 {
                 let form = [ValueForm::Whole, ValueForm::Byte, ValueForm::Ones][random.below(3)];

@@ -1,7 +1,7 @@
 //! Files of all sorts in one chunk, and files that change.
 
 use super::*;
-use crate::file::faults::{Fault, Faults, Operation};
+use cntk_reader_core::file::faults::{Fault, Faults, Operation};
 
 #[test]
 fn byte_orders_and_compression_may_differ_between_files() {
@@ -112,7 +112,7 @@ fn reading_survives_faults_that_pass() {
     assert_eq!(faults.left(), 0);
     faults.inject(Operation::Read, Fault::Fails(libc::EIO), 1, 5);
     let error = opened.load(0).err().expect("five failures");
-    assert_eq!(error.kind(), crate::ErrorKind::Io);
+    assert_eq!(error.kind(), cntk_reader_core::ErrorKind::Io);
     assert_eq!(error.message(), "error reading from file: Input/output error");
     let script = write(&path, "b.scp", format!("u1={path}[0,99]\n"));
     assert_eq!(failure(&options(&script)).message(), "error reading from file: Is a directory");

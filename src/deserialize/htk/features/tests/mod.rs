@@ -7,12 +7,12 @@ mod recorded;
 mod speed;
 
 use super::HtkFeatureDeserializer;
-use crate::corpus::Corpus;
 use crate::deserialize::htk::HtkFeatureOptions;
-use crate::deserialize::{ChunkSource, ChunkTable, Deserializer, Loaded};
-use crate::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
-use crate::stream::ElementType;
-use crate::{Error, Result};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::{ChunkSource, ChunkTable, Deserializer, Loaded};
+use cntk_reader_core::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
 

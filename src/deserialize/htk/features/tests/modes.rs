@@ -3,9 +3,9 @@
 use super::*;
 use crate::deserialize::htk::features::script::{Rules, Script};
 use crate::deserialize::htk::features::table::Table;
-use crate::deserialize::{InFrameMode, Joinable};
-use crate::error::ExceptionClass;
-use crate::log::Level;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::{InFrameMode, Joinable};
+use cntk_reader_core::log::Level;
 
 /// The samples that a window of `left` frames before and `right` frames after makes of frames.
 fn windows(frames: &[Vec<f32>], left: usize, right: usize) -> Vec<Vec<f32>> {

@@ -1,9 +1,9 @@
 //! Outcomes that CNTK 2.7 was seen to have, for script files and feature files of every kind.
 
 use super::*;
-use crate::error::ExceptionClass;
-use crate::release::Release;
-use crate::sequence::SequenceId;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::option::release::Release;
+use cntk_reader_core::sequence::SequenceId;
 
 /// Script files of which CNTK delivers this many utterances and frames.
 #[test]

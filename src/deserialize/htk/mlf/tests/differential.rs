@@ -5,10 +5,10 @@ use super::super::ranges::{Columns, bounds, frame_range, usual_line};
 use super::super::scan::{EndFinder, Event, TextFile, scan};
 use super::super::states::StateList;
 use super::{MlfOptions, data, open, options, path_of, written};
-use crate::corpus::Corpus;
-use crate::deserialize::{ChunkTable, Deserializer, Loaded};
-use crate::file::DataFile;
-use crate::pool::Pool;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::{ChunkTable, Deserializer, Loaded};
+use cntk_reader_core::runtime::pool::Pool;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::HashMap;
@@ -270,13 +270,13 @@ proptest! {
         let options = MlfOptions { files: vec![path_of(&file)], chunk_size, ..options(&[]) };
         let corpus = Arc::new(Corpus::symbolic());
         let pool = Pool::shared().expect("a pool");
-        let read = || -> crate::Result<Read> {
+        let read = || -> cntk_reader_core::Result<Read> {
             let labels = open(&options, &corpus)?;
             let mut found = Read::new();
             for chunk in 0..labels.chunks().len() as u32 {
                 let loaded = pool.install(|| labels.load(chunk))?;
                 for index in 0..labels.chunks()[chunk as usize].sequences {
-                    let id = crate::sequence::SequenceId { chunk, index };
+                    let id = cntk_reader_core::sequence::SequenceId { chunk, index };
                     let mut keys = Vec::new();
                     labels.keys(&[id], &mut keys);
                     if labels.find(keys[0]) != Some(id) {

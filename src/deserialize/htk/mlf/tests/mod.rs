@@ -7,11 +7,11 @@ mod recorded;
 mod utterances;
 
 use super::*;
-use crate::deserialize::Loaded;
-use crate::option::FrontEnd;
-use crate::pool::Pool;
-use crate::sequence::ValueForm;
-use crate::stream::ElementType;
+use cntk_reader_core::format::Loaded;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::ValueForm;
+use cntk_reader_core::stream::ElementType;
 
 pub fn data(name: &str) -> String {
     format!("{}/tests/htk/data/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -30,7 +30,7 @@ pub fn options(files: &[&str]) -> MlfOptions {
         binary: false,
         element: ElementType::Float,
         frame_mode: false,
-        confinement: crate::file::Confinement::default(),
+        confinement: cntk_reader_core::file::Confinement::default(),
         quirks: Default::default(),
         list: None,
     }
@@ -99,7 +99,7 @@ pub fn path_of(file: &tempfile::NamedTempFile) -> String {
     file.path().to_str().expect("a path").to_owned()
 }
 
-fn entries(view: &crate::sequence::SequenceView<'_>) -> Vec<(u16, u8)> {
+fn entries(view: &cntk_reader_core::sequence::SequenceView<'_>) -> Vec<(u16, u8)> {
     let sparse = view.sparse().expect("sparse");
     assert!(sparse.single && sparse.narrow);
     assert_eq!(sparse.offsets.len(), view.samples as usize + 1);

@@ -1,7 +1,7 @@
 //! The runs that were recorded from CNTK 2.7, as far as labels go.
 
 use super::*;
-use crate::error::ErrorKind;
+use cntk_reader_core::error::ErrorKind;
 
 /// The corpus of the recorded runs.
 const U1: &str = "u1=[0 0 0 1 1 1 2]";

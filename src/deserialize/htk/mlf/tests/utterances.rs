@@ -4,8 +4,8 @@ use super::super::states::StateList;
 use super::super::utterances::{UtteranceLabels, utterances};
 use super::super::write::MlfWriter;
 use super::{data, path_of, written};
-use crate::Result;
-use crate::pool::Pool;
+use cntk_reader_core::Result;
+use cntk_reader_core::runtime::pool::Pool;
 use proptest::prelude::*;
 
 fn states() -> StateList {

@@ -1,6 +1,6 @@
 //! From components to blue, green, red.
 
-use crate::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
 // Factors with 16 bits after the binary point, less what is added whole.
 const RED: i16 = 26345; // 1.402 - 1

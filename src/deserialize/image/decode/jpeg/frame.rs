@@ -3,7 +3,7 @@
 use super::super::DecodeError;
 use super::source::{EOI, SOI, Source};
 use super::tables::Code;
-use crate::limits::{LARGEST_JPEG_SIDE, MOST_SCANS};
+use cntk_reader_core::limits::{LARGEST_JPEG_SIDE, MOST_SCANS};
 
 /// Most components of an image that can be shown: gray, three colors, or four inks.
 pub const MAX_COMPONENTS: usize = 4;

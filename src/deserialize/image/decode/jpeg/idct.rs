@@ -1,7 +1,7 @@
 //! The inverse discrete cosine transform: libjpeg's accurate one in integers ("islow"), exactly as libjpeg-turbo computes it
 //! with vector instructions. Coefficients of damaged files wrap and saturate at the same places.
 
-use crate::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
 dispatch! {
     /// Transforms `blocks`, which lie beside each other, into eight rows of `output`, `stride` bytes apart, each 8 bytes a

@@ -21,10 +21,10 @@ mod tables;
 mod upsample;
 
 use super::DecodeError;
-use crate::image::Region;
-use crate::memory::room;
-use crate::processor::Processor;
 use arithmetic::Arithmetic;
+use cntk_reader_core::cpu::processor::Processor;
+use cntk_reader_core::image::Region;
+use cntk_reader_core::memory::room;
 use frame::{Colors, Frame, MAX_COMPONENTS, Parser, Scan};
 use scan::{Coefficients, HuffmanTables, Progressive, Room, Sequential};
 use source::fault;

@@ -4,7 +4,7 @@ use super::super::DecodeError;
 use super::frame::{Definitions, Frame, MAX_COMPONENTS, Scan};
 use super::source::{Bits, Segment, Source};
 use super::tables::{Table, extend, place, standard_code};
-use crate::memory::room;
+use cntk_reader_core::memory::room;
 
 /// Decodes blocks, one after the other.
 pub trait EntropyDecoder<'a> {
@@ -32,7 +32,7 @@ pub struct Coefficients {
 
 impl Coefficients {
     /// Makes room for `rows` rows of MCUs, all coefficients 0.
-    pub fn reset(&mut self, frame: &Frame, rows: u32) -> crate::Result<()> {
+    pub fn reset(&mut self, frame: &Frame, rows: u32) -> cntk_reader_core::Result<()> {
         for (i, component) in frame.components[..frame.count].iter().enumerate() {
             self.strides[i] = frame.mcus_wide as usize * usize::from(component.h);
             let blocks = self.strides[i] * rows as usize * usize::from(component.v);

@@ -1,10 +1,10 @@
 //! From the samples of a component to a row of the image.
 
 use super::frame::Component;
-use crate::Result;
-use crate::image::Region;
-use crate::memory::room;
-use crate::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::Result;
+use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
+use cntk_reader_core::image::Region;
+use cntk_reader_core::memory::room;
 
 /// The samples of a component that a region needs.
 #[derive(Debug, Default)]

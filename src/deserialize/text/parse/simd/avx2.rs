@@ -9,8 +9,8 @@ mod numbers;
 mod tiny_integers;
 
 use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, has_five};
-use crate::compact::Value;
-use crate::processor::Avx2;
+use cntk_reader_core::cpu::processor::Avx2;
+use cntk_reader_core::memory::compact::Value;
 use digits::{decimals, digits_of, doubles, eights, four_before, fours, in_order, low_halves, spelt};
 use numbers::{convert, convert_scaled, quotients, short_numbers, store, store_integers, store_second_half};
 use std::arch::x86_64::*;

@@ -13,9 +13,9 @@ use super::{
     Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Scaled, Simd, Tokens, Wholes, Window,
     has_five,
 };
-use crate::compact::Value;
 use crate::deserialize::text::parse::number::DIVISORS;
-use crate::processor::Avx512;
+use cntk_reader_core::cpu::processor::Avx512;
+use cntk_reader_core::memory::compact::Value;
 use std::arch::x86_64::*;
 
 /// The register of bytes that are `$rule` of their place `$i`. To be used where AVX-512 is known to be there.

@@ -8,7 +8,7 @@
 //!
 //! This module knows bytes, masks and numbers, and nothing of streams, samples or lines. There is one trait, [`Simd`], with
 //! three implementations. The values that implement it prove that the processor has the instructions
-//! ([`crate::processor`]), so all functions are safe to call.
+//! ([`cntk_reader_core::cpu::processor`]), so all functions are safe to call.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,9 +19,9 @@ mod portable;
 mod tests;
 
 use super::number::{DIVISORS, quick};
-use crate::compact::Value;
-use crate::digits::{ZEROS, joined};
-use crate::processor::InstructionSet;
+use cntk_reader_core::cpu::digits::{ZEROS, joined};
+use cntk_reader_core::cpu::processor::InstructionSet;
+use cntk_reader_core::memory::compact::Value;
 
 /// Bytes of a block: one for each bit of a mask.
 pub const BLOCK: usize = 64;

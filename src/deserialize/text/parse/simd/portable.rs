@@ -1,9 +1,9 @@
 //! [`Simd`] with whole registers of 64 bits as vectors of 8 bytes: for any processor.
 
 use super::{Classes, Entries, MOST_ENTRIES, Simd, Window};
-use crate::compact::Value;
-use crate::digits::{ZEROS, joined};
-use crate::processor::Portable;
+use cntk_reader_core::cpu::digits::{ZEROS, joined};
+use cntk_reader_core::cpu::processor::Portable;
+use cntk_reader_core::memory::compact::Value;
 
 /// The lower seven bits of each byte.
 const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;

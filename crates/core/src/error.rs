@@ -1,0 +1,470 @@
+//! The one error type of the library: a stable kind, CNTK's class of exception, a message, a detail and a location.
+//!
+//! The message is CNTK's own text wherever CNTK has one, and nothing else: programs that ran on CNTK compare it. What CNTK
+//! does not say stands apart: the detail (what was found, what was expected, what to do) and the location (file, line,
+//! offset, stream, sequence). `Display` shows all of it.
+
+use crate::message::shown::{quoted, visible};
+use crate::option::FrontEnd;
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// Result of everything that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, for programs. Numbers are part of the C ABI: never reused, only added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The configuration's text or one of its values.
+    Config = 1,
+    /// An argument of a call (a minibatch size of 0, a rank beyond the workers ...).
+    InvalidArgument = 2,
+    /// The operating system: a file that is missing, a read that failed.
+    Io = 3,
+    /// The content of a data file.
+    Data = 4,
+    /// A checkpoint that is damaged, or does not fit the data or the configuration.
+    Checkpoint = 5,
+    /// A call that the object's state does not allow (reading before an epoch was started ...).
+    State = 6,
+    /// A failure in code that the user supplied (a callback, a user deserializer).
+    User = 7,
+    /// A mistake of this library. The object that reported it refuses further use.
+    Internal = 8,
+    /// The call was ended by [`Canceller::cancel`](crate::runtime::cancel::Canceller::cancel). The object is as it was before the call.
+    Cancelled = 9,
+    /// There is not enough memory. The reader can be used further: the call that is made next does what the failed one would have.
+    Memory = 10,
+}
+
+/// Which of CNTK's exception types stands for an error: `std::runtime_error`, `std::logic_error`, `std::invalid_argument`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ExceptionClass {
+    /// `std::runtime_error`; Python: `RuntimeError`.
+    Runtime = 1,
+    /// `std::logic_error`; Python: `RuntimeError`.
+    Logic = 2,
+    /// `std::invalid_argument`; Python: `ValueError`.
+    InvalidArgument = 3,
+}
+
+/// Where in the configuration or in the data an error lies; every part is optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Location {
+    /// Path of the data file as the configuration wrote it, or of the configuration file.
+    pub file: Option<String>,
+    /// Byte offset from the start of the file.
+    pub offset: Option<u64>,
+    /// Line in the file, or in the text of a configuration that is no file, from 1.
+    pub line: Option<u64>,
+    /// Column in a line of a configuration: the number of the character, from 1.
+    pub column: Option<u64>,
+    /// That line of the configuration, and below it a caret that points to the column.
+    pub excerpt: Option<String>,
+    /// Name of the stream.
+    pub stream: Option<String>,
+    /// Key of the sequence, as text.
+    pub key: Option<String>,
+}
+
+impl Location {
+    /// A place in a file; `line` counts from 1.
+    pub fn in_file(file: impl Into<String>, offset: Option<u64>, line: Option<u64>) -> Location {
+        Location { file: Some(file.into()), offset, line, ..Location::default() }
+    }
+}
+
+/// An error with its kind and location. One word wide, so that `Result` stays cheap on the hot path.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+/// The kind and all of the text: what a program shows whose `main` returns an error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Inner {
+    kind: ErrorKind,
+    class: ExceptionClass,
+    message: Text,
+    detail: Text,
+    /// Whose words the texts are in.
+    front_end: FrontEnd,
+    location: Location,
+    cause: Option<Cause>,
+    /// The operating system's reason does not go away by itself: a file that is missing, for
+    /// instance.
+    is_lasting: bool,
+}
+
+/// A text that may name options.
+#[derive(Debug, Clone, Default)]
+struct Text {
+    /// With the ids of options, see [`FrontEnd::say`].
+    template: String,
+    /// In the words of a front end, where that is another text.
+    said: Option<String>,
+}
+
+impl Text {
+    fn new(template: String, front_end: FrontEnd) -> Text {
+        let said = match front_end.say(&template) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(said) => Some(said),
+        };
+        Text { template, said }
+    }
+
+    fn as_str(&self) -> &str {
+        self.said.as_ref().unwrap_or(&self.template)
+    }
+}
+
+/// What failed in the user's code, for the user to see again: the error carries it without looking at it.
+#[derive(Clone)]
+pub struct Cause(pub Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cause")
+    }
+}
+
+impl Error {
+    /// An error with the class of exception that CNTK gives it.
+    pub fn new(kind: ErrorKind, class: ExceptionClass, message: impl Into<String>) -> Self {
+        Error(Box::new(Inner {
+            kind,
+            class,
+            message: Text::new(shown(message.into()), FrontEnd::default()),
+            detail: Text::default(),
+            front_end: FrontEnd::default(),
+            location: Location::default(),
+            cause: None,
+            is_lasting: false,
+        }))
+    }
+
+    /// The content of a data file is wrong (`runtime_error`).
+    pub fn data(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Data, ExceptionClass::Runtime, message)
+    }
+
+    /// An argument is wrong (`invalid_argument`).
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, ExceptionClass::InvalidArgument, message)
+    }
+
+    /// The configuration is wrong; CNTK's classes differ by case, so the caller names it.
+    pub fn config(class: ExceptionClass, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Config, class, message)
+    }
+
+    /// Code that the user supplied has failed, such as a deserializer of the user's own (`runtime_error`).
+    pub fn user(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::User, ExceptionClass::Runtime, message)
+    }
+
+    /// A call came at the wrong time (`logic_error`).
+    pub fn state(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::State, ExceptionClass::Logic, message)
+    }
+
+    /// A checkpoint cannot be used; CNTK's classes differ by case.
+    pub fn checkpoint(class: ExceptionClass, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Checkpoint, class, message)
+    }
+
+    /// The library broke one of its own promises (`logic_error`).
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, ExceptionClass::Logic, message)
+    }
+
+    /// There is no memory for this many bytes of something (`runtime_error`).
+    pub fn memory(bytes: usize, of: &str) -> Self {
+        let message = format!("There is no memory for {bytes} bytes of {of}.");
+        Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
+    }
+
+    /// Sets whether the failure is one that does not go away by itself: see [`Error::may_pass`].
+    #[must_use]
+    pub fn lasting(mut self, is_lasting: bool) -> Self {
+        self.0.is_lasting = is_lasting;
+        self
+    }
+
+    /// Removes the full stop at the end of the message, where CNTK's text has none.
+    #[must_use]
+    pub fn without_full_stop(self) -> Self {
+        self.with_message(|message| message.truncate(message.trim_end_matches('.').len()))
+    }
+
+    /// Adds what CNTK's text does not say, as whole sentences: what was found, what was expected, what to do. Earlier ones
+    /// stay in front.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl AsRef<str>) -> Self {
+        let (mut own, detail) = (std::mem::take(&mut self.0.detail).template, visible(detail.as_ref()));
+        if !own.is_empty() && !detail.is_empty() {
+            own.push(' ');
+        }
+        own.push_str(&detail);
+        self.0.detail = Text::new(own, self.0.front_end);
+        self
+    }
+
+    /// The error with its message changed.
+    fn with_message(mut self, change: impl FnOnce(&mut String)) -> Self {
+        let mut message = std::mem::take(&mut self.0.message).template;
+        change(&mut message);
+        self.0.message = Text::new(message, self.0.front_end);
+        self
+    }
+
+    /// The error in the words of the front end that the reader was opened with.
+    #[must_use]
+    pub fn in_words_of(mut self, front_end: FrontEnd) -> Self {
+        self.0.front_end = front_end;
+        for text in [&mut self.0.message, &mut self.0.detail] {
+            *text = Text::new(std::mem::take(&mut text.template), front_end);
+        }
+        self
+    }
+
+    /// Adds the file, unless one is already known (the innermost knows best).
+    #[must_use]
+    pub fn in_file(mut self, file: &str) -> Self {
+        self.0.location.file.get_or_insert_with(|| file.to_owned());
+        self
+    }
+
+    /// Adds byte offset and line.
+    #[must_use]
+    pub fn at(mut self, offset: u64, line: Option<u64>) -> Self {
+        self.0.location.offset = Some(offset);
+        self.0.location.line = line;
+        self
+    }
+
+    /// Adds the line, for a location without an offset.
+    #[must_use]
+    pub fn in_line(mut self, line: u64) -> Self {
+        self.0.location.line = Some(line);
+        self
+    }
+
+    /// Adds a place in a configuration, unless a file or a line is known already.
+    #[must_use]
+    pub fn in_configuration(mut self, file: Option<&str>, line: u64, column: u64, excerpt: String) -> Self {
+        let place = &mut self.0.location;
+        if place.file.is_none() && place.line.is_none() {
+            place.file = file.map(str::to_owned);
+            (place.line, place.column, place.excerpt) = (Some(line), Some(column), Some(excerpt));
+        }
+        self
+    }
+
+    /// Adds the stream's name.
+    #[must_use]
+    pub fn in_stream(mut self, stream: &str) -> Self {
+        self.0.location.stream = Some(stream.to_owned());
+        self
+    }
+
+    /// Replaces the message; the former one becomes the first sentence of the detail.
+    #[must_use]
+    pub fn reworded(mut self, message: String) -> Self {
+        let former = std::mem::replace(&mut self.0.message, Text::new(shown(message), self.0.front_end));
+        let detail = std::mem::replace(&mut self.0.detail, former);
+        self.with_detail(detail.template)
+    }
+
+    /// Puts a text before the message.
+    #[must_use]
+    pub fn before(self, text: &str) -> Self {
+        self.with_message(|message| message.insert_str(0, &visible(text)))
+    }
+
+    /// Adds the parts of a place that are not known yet. A line without the file and offset that it belongs to is no place, so
+    /// these three are added together, or not at all.
+    #[must_use]
+    pub fn completed(mut self, place: Location) -> Self {
+        let own = &mut self.0.location;
+        if own.file.is_none() && own.line.is_none() {
+            (own.file, own.line, own.offset) = (place.file, place.line, place.offset);
+        }
+        own.key = own.key.take().or(place.key);
+        self
+    }
+
+    /// Adds the sequence's key.
+    #[must_use]
+    pub fn for_key(mut self, key: impl Into<String>) -> Self {
+        self.0.location.key = Some(key.into());
+        self
+    }
+
+    /// Adds what failed in the user's code.
+    #[must_use]
+    pub fn caused_by(mut self, cause: Cause) -> Self {
+        self.0.cause = Some(cause);
+        self
+    }
+
+    /// What failed in the user's code, if the code supplied it.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.0.cause.as_ref()
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the same call may succeed later although nothing was changed: disks, networks and
+    /// memory recover. A file that is missing does not come back by itself.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory) && !self.0.is_lasting
+    }
+
+    /// Whether it tells nothing about later calls: this one was cancelled, or the error may pass.
+    pub fn is_of_one_call(&self) -> bool {
+        self.0.kind == ErrorKind::Cancelled || self.may_pass()
+    }
+
+    /// CNTK's type of exception.
+    pub fn class(&self) -> ExceptionClass {
+        self.0.class
+    }
+
+    /// The message alone: CNTK's own text where CNTK has one.
+    pub fn message(&self) -> &str {
+        self.0.message.as_str()
+    }
+
+    /// What was found, what was expected and what to do, where the message does not say it; else empty.
+    pub fn detail(&self) -> &str {
+        self.0.detail.as_str()
+    }
+
+    /// Message and detail with the ids of options, for another message in whoever's words.
+    pub fn templates(&self) -> (&str, &str) {
+        (&self.0.message.template, &self.0.detail.template)
+    }
+
+    /// Where it went wrong.
+    pub fn location(&self) -> &Location {
+        &self.0.location
+    }
+}
+
+/// A message whose invisible characters are shown.
+fn shown(message: String) -> String {
+    match visible(&message) {
+        Cow::Borrowed(_) => message,
+        Cow::Owned(shown) => shown,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, detail) = (self.message(), self.detail());
+        f.write_str(message)?;
+        if !detail.is_empty() {
+            // Some of CNTK's messages have no full stop.
+            let stop = if message.trim_end().ends_with(['.', '!', '?', ':']) { "" } else { "." };
+            write!(f, "{stop} {detail}")?;
+        }
+        let Location { file, offset, line, column, excerpt, stream, key } = &self.0.location;
+        let mut separator = " (";
+        let mut part = |f: &mut fmt::Formatter<'_>, label: &str, value: &dyn fmt::Display| {
+            write!(f, "{separator}{label} {value}")?;
+            separator = ", ";
+            Ok::<(), fmt::Error>(())
+        };
+        match (file, column) {
+            (Some(file), _) => part(f, "file", &quoted(file.as_bytes()))?,
+            (None, Some(_)) => part(f, "in the", &"configuration")?,
+            (None, None) => {}
+        }
+        if let Some(line) = line {
+            part(f, "line", line)?;
+        }
+        if let Some(column) = column {
+            part(f, "column", column)?;
+        }
+        if let Some(offset) = offset {
+            part(f, "offset", offset)?;
+        }
+        if let Some(stream) = stream {
+            part(f, "stream", &quoted(stream.as_bytes()))?;
+        }
+        if let Some(key) = key {
+            part(f, "sequence", &quoted(key.as_bytes()))?;
+        }
+        if separator == ", " {
+            f.write_str(")")?;
+        }
+        excerpt.as_ref().map_or(Ok(()), |excerpt| write!(f, "\n{}", visible(excerpt)))
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_the_location_it_knows() {
+        let error = Error::data("a bad number").in_file("a.ctf").at(17, Some(3)).in_stream("x").for_key("12");
+        assert_eq!(error.to_string(), "a bad number (file a.ctf, line 3, offset 17, stream x, sequence 12)");
+        assert_eq!(Error::argument("no").to_string(), "no");
+    }
+
+    #[test]
+    fn keeps_cntks_text_apart_from_its_own() {
+        let error =
+            Error::data("Malformed.").with_detail("").with_detail("It is empty.").with_detail("Fill it.");
+        assert_eq!((error.message(), error.detail()), ("Malformed.", "It is empty. Fill it."));
+        assert_eq!(error.in_file("a").to_string(), "Malformed. It is empty. Fill it. (file a)");
+    }
+
+    #[test]
+    fn shows_the_line_of_a_configuration() {
+        let error = Error::data("Bad value").with_detail("It is 'x'.");
+        let placed = error.clone().in_configuration(None, 2, 5, "  2 | a = x\n    |     ^".to_owned());
+        assert_eq!(
+            placed.to_string(),
+            "Bad value. It is 'x'. (in the configuration, line 2, column 5)\n  2 | a = x\n    |     ^"
+        );
+        // A place that is known stays.
+        let error = error.in_file("data");
+        assert_eq!(error.clone().in_configuration(None, 1, 1, String::new()).location(), error.location());
+    }
+
+    #[test]
+    fn names_options_in_the_words_of_the_front_end() {
+        let error = Error::data("Too many.").with_detail("Set ‹max_errors = 3›.").with_detail("Or ‹dim›.");
+        assert_eq!(error.to_string(), "Too many. Set 'maxErrors = 3'. Or 'dim'.");
+        let error = error.in_words_of(FrontEnd::Python).with_detail("And ‹frame_mode›.");
+        assert_eq!(error.detail(), "Set 'max_errors=3'. Or 'shape'. And 'frame_mode'.");
+        let error = error.reworded("No ‹window›.".to_owned()).before("A. ").in_words_of(FrontEnd::Rust);
+        assert_eq!(error.message(), "A. No 'randomization_window_in_chunks'.");
+        assert_eq!(error.detail(), "Too many. Set 'max_errors(3)'. Or 'dim'. And 'frame_mode'.");
+    }
+
+    #[test]
+    fn the_innermost_file_stays() {
+        let error = Error::data("x").in_file("inner").in_file("outer");
+        assert_eq!(error.location().file.as_deref(), Some("inner"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Errors of the operating system about files: the message, and advice by the reason and the path.
+
+use super::{address, is_lasting};
+use crate::error::ExceptionClass;
+use crate::message::shown::quoted;
+use crate::{Error, ErrorKind};
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+impl Error {
+    /// The operating system refused: `what` is the doing ("Error opening file"), `file` its object.
+    pub fn io(what: &str, file: &str, cause: &std::io::Error) -> Self {
+        if cause.kind() == std::io::ErrorKind::OutOfMemory {
+            let message = format!("There is no memory for the content of the file '{file}'.");
+            let detail = "End other programs, or read with fewer threads (CNTK_READER_THREADS).";
+            return Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
+                .with_detail(detail)
+                .in_file(file);
+        }
+        let reason = cause.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
+        let message = format!("{what} '{}': {reason}.", quoted(file.as_bytes()));
+        let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+        error.lasting(is_lasting(cause)).with_detail(advice_on(cause, file)).in_file(file)
+    }
+}
+
+/// Advice on a failure of the operating system.
+fn advice_on(cause: &std::io::Error, path: &str) -> String {
+    use std::io::ErrorKind as Io;
+    let advice = match (cause.kind(), cause.raw_os_error()) {
+        (Io::NotFound, _) => return advice_on_path(path),
+        (Io::PermissionDenied, _) => "Check the permissions of the file and of its folders.",
+        (Io::IsADirectory, _) => "A file was expected.",
+        (Io::NotSeekable, _) => {
+            "Files are read at any offset, more than once and by several threads, which only regular files allow: write the \
+             data to a file first."
+        }
+        (Io::StorageFull, _) => "Free some space.",
+        (Io::WouldBlock | Io::TimedOut, _) | (_, Some(libc::EIO | libc::ESTALE)) => {
+            "All of five attempts within four seconds failed: check the disk or the network that the file is on."
+        }
+        _ => "",
+    };
+    advice.to_owned()
+}
+
+/// Why a file was not found: what is not expanded in its path, or else where it was looked for.
+fn advice_on_path(path: &str) -> String {
+    if let Some((scheme, _)) = path.split_once("://") {
+        return match (scheme, address::exact(path)) {
+            ("file", Cow::Owned(path)) => advice_on_path(&path.to_string_lossy()),
+            _ => format!(
+                "'{scheme}://' is not opened; copy the file to a disk, or mount the storage, and write its path."
+            ),
+        };
+    }
+    if path.starts_with('~') {
+        return "'~' is not expanded; write the path of the home folder.".to_owned();
+    }
+    if path.len() > 1 && ['"', '\''].iter().any(|&quote| path.starts_with(quote) && path.ends_with(quote)) {
+        return "The quotes are a part of the path here; remove them.".to_owned();
+    }
+    if path.contains('\\') {
+        return "'\\' does not separate folders here; write '/'.".to_owned();
+    }
+    if path.contains('$') {
+        let advice = "Variables of the environment are not expanded; write the path, or define a key and use it as '$key$'.";
+        return advice.to_owned();
+    }
+    if path.trim_end().ends_with('|') || path.trim_start().starts_with('|') {
+        return "Commands are not run; write their output to a file first.".to_owned();
+    }
+    if path.contains(['*', '?']) {
+        return "Patterns are not expanded; write the path of one file.".to_owned();
+    }
+    let mut whole = PathBuf::from(path);
+    let mut advice = String::from("Check the path.");
+    if whole.is_relative()
+        && let Ok(folder) = std::env::current_dir()
+    {
+        advice = format!(
+            "A relative path begins at the process's working folder, which is '{}': check both.",
+            folder.display()
+        );
+        whole = folder.join(whole);
+    }
+    let missing = whole.ancestors().skip(1).find(|folder| folder.exists());
+    match missing {
+        Some(folder) if whole.parent() != Some(folder) => {
+            let missing = whole.ancestors().take_while(|one| *one != folder).last().unwrap_or(&whole);
+            format!("There is no folder '{}'. {advice}", missing.display())
+        }
+        _ => advice,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_files_are_explained_by_their_paths() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        for (path, advice) in [
+            ("~/a", "'~' is not expanded"),
+            ("$HOME/a", "Variables of the environment are not expanded"),
+            ("/data/*.ctf", "Patterns are not expanded"),
+            ("s3://bucket/a", "'s3://' is not opened; copy the file"),
+            ("file:///no/a", "There is no folder '/no'. Check the path."),
+            ("gunzip -c a.gz |", "Commands are not run"),
+            ("no/such/file", "/no'. A relative path begins at the process's working folder, which is '/"),
+            ("/no/such/file", "There is no folder '/no'. Check the path."),
+            ("/nothing", "Check the path."),
+        ] {
+            let error = Error::io("opening", path, &missing);
+            assert!(error.detail().contains(advice), "{error}");
+        }
+    }
+}

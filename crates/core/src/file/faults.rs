@@ -1,0 +1,82 @@
+//! Faults that tests inject into the calls for a file, by its path.
+
+use crate::runtime::lock::Mutex;
+use std::io;
+
+/// A call of the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Opening the file.
+    Open,
+    /// Asking for its size and times.
+    State,
+    /// Reading from it.
+    Read,
+}
+
+/// What happens to a call in place of what it would do.
+#[derive(Debug, Clone, Copy)]
+pub enum Fault {
+    /// It fails with this `errno`.
+    Fails(i32),
+    /// It reads at most this many bytes.
+    Reads(usize),
+}
+
+struct Injected {
+    path: String,
+    operation: Operation,
+    fault: Fault,
+    /// Calls that are let through before the fault.
+    after: usize,
+    /// Calls that the fault still happens to.
+    times: usize,
+}
+
+static FAULTS: Mutex<Vec<Injected>> = Mutex::new(Vec::new());
+
+/// The faults of a path; they end with this object.
+pub struct Faults(String);
+
+impl Faults {
+    /// None yet.
+    pub fn of(path: &str) -> Faults {
+        Faults(path.to_owned())
+    }
+
+    /// The next `times` calls after `after` others have this fault.
+    pub fn inject(&self, operation: Operation, fault: Fault, after: usize, times: usize) -> &Faults {
+        let path = self.0.clone();
+        FAULTS.lock().push(Injected { path, operation, fault, after, times });
+        self
+    }
+
+    /// Calls that faults are still waiting for.
+    pub fn left(&self) -> usize {
+        FAULTS.lock().iter().filter(|fault| fault.path == self.0).map(|fault| fault.times).sum()
+    }
+}
+
+impl Drop for Faults {
+    fn drop(&mut self) {
+        FAULTS.lock().retain(|fault| fault.path != self.0);
+    }
+}
+
+/// What a call of this kind for this path has to do: fail, or read at most this many bytes.
+pub fn check(path: &str, operation: Operation) -> io::Result<Option<usize>> {
+    let mut faults = FAULTS.lock();
+    let mut of_call = faults
+        .iter_mut()
+        .filter(|fault| fault.path == path && fault.operation == operation && fault.times > 0);
+    let Some(fault) = of_call.next() else { return Ok(None) };
+    if let Some(after) = fault.after.checked_sub(1) {
+        fault.after = after;
+        return Ok(None);
+    }
+    fault.times -= 1;
+    match fault.fault {
+        Fault::Fails(errno) => Err(io::Error::from_raw_os_error(errno)),
+        Fault::Reads(count) => Ok(Some(count)),
+    }
+}

@@ -1,0 +1,73 @@
+//! Whether files that are opened again for each use are still what they were.
+
+use super::{DataFile, FileState, changed};
+use crate::Result;
+use crate::format::fingerprint::{SEED, mix};
+use crate::memory::room;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What files were when they were opened first: for each a hash of its state, or 0. There may be millions of files, so it has
+/// four bytes for each, and of the changes one in four billion is not noticed.
+///
+/// Threads: any, at once.
+#[derive(Debug, Default)]
+pub struct FirstStates(Vec<AtomicU32>);
+
+impl FirstStates {
+    /// Of files with the numbers below `count`, none of which was opened yet.
+    pub fn new(count: usize) -> Result<FirstStates> {
+        Ok(FirstStates(room::collect((0..count).map(|_| AtomicU32::new(0)), room::INDEX)?))
+    }
+
+    /// Whether the file of this number was in this state when this was asked first.
+    pub fn are_same(&self, number: usize, state: &FileState) -> bool {
+        let (seconds, nanoseconds) = state.modified;
+        let hash = mix(SEED, state.size, state.inode);
+        let hash = mix(hash, seconds.cast_unsigned(), nanoseconds.cast_unsigned());
+        let hash = ((hash >> 32) as u32).max(1);
+        // Nothing but the number itself is handed from thread to thread.
+        match self.0[number].compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(first) => first == hash,
+        }
+    }
+
+    /// Refuses a file that was just opened if it was in another state when it was opened first.
+    pub fn check(&self, number: usize, file: &DataFile) -> Result<()> {
+        let state = file.first_state()?;
+        match self.are_same(number, &state) {
+            true => Ok(()),
+            false => Err(changed(file.path(), None, state.size)),
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.0.as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_has_the_state_that_it_had_first() {
+        let states = FirstStates::new(2).expect("memory");
+        let first = FileState { size: 7, modified: (1_700_000_000, 5), inode: 3 };
+        for number in [0, 1] {
+            for _ in 0..2 {
+                assert!(states.are_same(number, &first));
+            }
+            let others = [
+                FileState { size: 8, ..first },
+                FileState { modified: (1_600_000_000, 5), ..first },
+                FileState { modified: (1_700_000_000, 6), ..first },
+                FileState { inode: 4, ..first },
+            ];
+            assert!(others.iter().all(|other| !states.are_same(number, other)));
+            assert!(states.are_same(number, &first));
+        }
+        assert_eq!(states.bytes(), 8);
+    }
+}

@@ -1,0 +1,342 @@
+//! Files that appear under their names only when they are complete.
+//!
+//! A new file is written without a name (`O_TMPFILE`), so that the system removes it when the process ends, however that
+//! happens. File systems that cannot do this get a file with a temporary name beside the target, which is removed on every
+//! way out but a kill. There is one such name for each target, and whoever writes holds a lock on the file: what a kill has
+//! left has no lock, so the next writer of the target takes it over, whichever host, container or process left it.
+//!
+//! Only plain files are replaced. A device, a pipe, a socket or a folder at the target is refused:
+//! renaming over it would destroy it. A link is followed, so the file that it leads to is replaced
+//! and the link stays; a cache that is a link is refused. Temporary names are never followed.
+
+use super::xxh64::Xxh64;
+use super::{descriptor, with_retry};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind as IoErrorKind, Seek};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where this process finds the files that it has open.
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+/// Attempts to give a file a name that others give to theirs at the same time.
+const ATTEMPTS: usize = 8;
+
+/// Bytes of a name (Linux).
+const LONGEST_NAME: usize = 255;
+
+/// Links that lead from one to the next (Linux).
+const MOST_LINKS: usize = 40;
+
+/// A file that is being written. If it is dropped before it has its name, no file is left.
+pub struct NewFile {
+    file: File,
+    target: PathBuf,
+    /// The temporary name ...
+    temporary: PathBuf,
+    /// ... and whether the file has it; otherwise the file has no name.
+    is_named: bool,
+}
+
+impl NewFile {
+    /// Begins a file that will get the path `target`, which names a file. `part` distinguishes the parts of one output.
+    ///
+    /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system knows no files without names, and another process or
+    /// thread is writing a file for this target.
+    pub fn create(target: &Path, part: &str) -> io::Result<NewFile> {
+        Self::open(target, part, false)
+    }
+
+    /// [`NewFile::create`] for a file that nobody but this user may read.
+    #[cfg(feature = "compression")]
+    pub fn create_private(target: &Path) -> io::Result<NewFile> {
+        Self::with_mode(target, "", false, 0o600)
+    }
+
+    /// [`NewFile::create`] for a cache. A link in its place is refused.
+    pub fn create_cache(target: &Path) -> io::Result<NewFile> {
+        check_replaceable(target)?;
+        Self::open(target, "", false)
+    }
+
+    /// [`NewFile::create`]; if `is_named`, with the temporary name in any case.
+    pub fn open(target: &Path, part: &str, is_named: bool) -> io::Result<NewFile> {
+        Self::with_mode(&followed(target)?, part, is_named, 0o666)
+    }
+
+    fn with_mode(target: &Path, part: &str, is_named: bool, mode: u32) -> io::Result<NewFile> {
+        check_replaceable(target)?;
+        let name = target.file_name().ok_or(IoErrorKind::InvalidFilename)?;
+        let folder = match target.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let temporary = folder.join(temporary_name(name, part));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(mode);
+        let nameless = descriptor::open_new(options.clone().custom_flags(libc::O_TMPFILE), folder);
+        let (file, is_named) = match nameless {
+            // Through the folder of descriptors the file gets its name.
+            Ok(file) if !is_named && Path::new(DESCRIPTORS).exists() => (file, false),
+            _ => (claim(options.create(true).custom_flags(libc::O_NOFOLLOW), &temporary)?, true),
+        };
+        Ok(NewFile { file, target: target.to_owned(), temporary, is_named })
+    }
+
+    /// The file itself.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// A path by which this process can read what was written. The system's name of the open file is preferred, because the
+    /// temporary name does not say what the file is.
+    pub fn readable_path(&self) -> String {
+        match self.is_named && !Path::new(DESCRIPTORS).exists() {
+            true => self.temporary.display().to_string(),
+            false => format!("{DESCRIPTORS}/{}", self.file.as_raw_fd()),
+        }
+    }
+
+    /// Gives the complete file its name in place of an earlier file, which is there until this one is, and writes its data to
+    /// the disk first. What a kill between the two steps leaves is replaced by the next file for this target.
+    pub fn replace(mut self) -> io::Result<()> {
+        // Otherwise a crash of the machine could leave the name without the data.
+        self.file.sync_data()?;
+        if !self.is_named {
+            link_over(&self.file, &self.temporary)?;
+            self.is_named = true;
+        }
+        self.rename()
+    }
+
+    /// As [`NewFile::replace`] for a file that can be done without, such as a cache: an earlier one is removed before, so that
+    /// a kill leaves either of them or none, and several processes may do this at once.
+    pub fn replace_cache(mut self) -> io::Result<()> {
+        check_replaceable(&self.target)?;
+        match self.is_named {
+            true => self.rename(),
+            false => link_over(&self.file, &self.target),
+        }
+    }
+
+    fn rename(&mut self) -> io::Result<()> {
+        check_replaceable(&self.target)?;
+        fs::rename(&self.temporary, &self.target)?;
+        self.is_named = false;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if self.is_named {
+            // A failure leaves the temporary file; there is nothing else to try.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Refuses to replace what is no plain file, with [`io::ErrorKind::Unsupported`].
+fn check_replaceable(target: &Path) -> io::Result<()> {
+    check_plain(with_retry(|| fs::symlink_metadata(target)))
+}
+
+/// Refuses what is there and no plain file.
+fn check_plain(found: io::Result<Metadata>) -> io::Result<()> {
+    let kind = match found {
+        Ok(metadata) => metadata.file_type(),
+        Err(cause) if cause.kind() == IoErrorKind::NotFound => return Ok(()),
+        Err(cause) => return Err(cause),
+    };
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "It is a folder",
+        () if kind.is_symlink() => "It is a symbolic link",
+        () if kind.is_fifo() => "It is a pipe",
+        () if kind.is_socket() => "It is a socket",
+        () => "It is a device",
+    };
+    Err(io::Error::new(IoErrorKind::Unsupported, what))
+}
+
+/// The path that a target leads to, if it is a link: the file is made there, whether or not there
+/// is one.
+fn followed(target: &Path) -> io::Result<PathBuf> {
+    check_plain(with_retry(|| fs::metadata(target)))?;
+    let mut path = target.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
+            // It is no link, or there is nothing.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// The temporary name of a file of this name. Names of the greatest length are cut, and told apart
+/// by a checksum.
+fn temporary_name(name: &OsStr, part: &str) -> OsString {
+    let end = format!("{part}.tmp");
+    let whole = name.as_bytes();
+    let mut temporary = OsString::from(".");
+    if 1 + whole.len() + end.len() <= LONGEST_NAME {
+        temporary.push(name);
+    } else {
+        let kept = (LONGEST_NAME - 1 - end.len()).saturating_sub(17).min(whole.len());
+        temporary.push(OsStr::from_bytes(&whole[..kept]));
+        temporary.push(format!("-{:016x}", Xxh64::of(whole)));
+    }
+    temporary.push(end);
+    temporary
+}
+
+/// Opens the file with the temporary name for this process alone, and empties it: a process that was killed may have left it.
+fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
+    for _ in 0..ATTEMPTS {
+        let mut file = match descriptor::open(options, temporary) {
+            Ok(file) => file,
+            // A link with this name would lead what is written to another file.
+            Err(cause) if cause.raw_os_error() == Some(libc::ELOOP) => {
+                fs::remove_file(temporary)?;
+                continue;
+            }
+            Err(cause) => return Err(cause),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(IoErrorKind::ResourceBusy.into()),
+            // File systems without locks do without this check.
+            Err(TryLockError::Error(_)) => {}
+        }
+        // Whoever held the lock before may have renamed the file to its final name.
+        if is_named(&file, temporary)? {
+            if let Err(cause) = file.set_len(0) {
+                // A failure leaves the file; there is nothing else to try.
+                let _ = fs::remove_file(temporary);
+                return Err(cause);
+            }
+            file.rewind()?;
+            return Ok(file);
+        }
+    }
+    Err(IoErrorKind::ResourceBusy.into())
+}
+
+/// Whether an open file still has this name.
+pub(super) fn is_named(file: &File, name: &Path) -> io::Result<bool> {
+    let own = with_retry(|| file.metadata())?;
+    match with_retry(|| fs::metadata(name)) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (own.dev(), own.ino())),
+        Err(cause) if cause.kind() == IoErrorKind::NotFound => Ok(false),
+        // Not knowing is no reason to ask for ever.
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Gives a file without a name the name `name`, which is taken from the file that has it.
+fn link_over(file: &File, name: &Path) -> io::Result<()> {
+    let mut linked = link(file, name);
+    for _ in 1..ATTEMPTS {
+        match linked {
+            Err(cause) if cause.kind() == IoErrorKind::AlreadyExists => match fs::remove_file(name) {
+                Err(cause) if cause.kind() != IoErrorKind::NotFound => return Err(cause),
+                _ => linked = link(file, name),
+            },
+            _ => break,
+        }
+    }
+    linked
+}
+
+/// Gives a file without a name the name `name`.
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    let from = CString::new(format!("{DESCRIPTORS}/{}", file.as_raw_fd()))?;
+    let to = CString::new(name.as_os_str().as_bytes())?;
+    let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
+    // SAFETY: `from` and `to` are `CString`s, so NUL-terminated, and live until the end of this function; the call reads
+    // them and keeps neither.
+    match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A folder, and the files in it.
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.expect("an entry").file_name().display().to_string()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_a_kill_has_left_is_taken_over() {
+        type Commit = fn(NewFile) -> io::Result<()>;
+        for commit in [NewFile::replace as Commit, NewFile::replace_cache] {
+            for is_named in [false, true] {
+                let folder = tempfile::tempdir().expect("a folder");
+                let target = folder.path().join("a.cache");
+                let (temporary, kept) = (folder.path().join(".a.cache.tmp"), folder.path().join("kept"));
+                for content in ["first", "2nd"] {
+                    let mut killed = NewFile::open(&target, "", is_named).expect("a file");
+                    killed.file().write_all(b"more than the next one writes").expect("writing");
+                    assert_eq!(temporary.exists(), is_named);
+                    // A process that is killed removes nothing.
+                    if is_named {
+                        fs::rename(&temporary, &kept).expect("keeping the file");
+                        drop(killed);
+                        fs::rename(&kept, &temporary).expect("putting it back");
+                    }
+
+                    let mut file = NewFile::open(&target, "", is_named).expect("a file");
+                    file.file().write_all(content.as_bytes()).expect("writing");
+                    commit(file).expect("a name");
+                    assert_eq!(fs::read_to_string(&target).expect("a file"), content);
+                    assert_eq!(names(folder.path()), ["a.cache"]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_are_given_up_leave_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for is_named in [false, true] {
+            drop(NewFile::open(&folder.path().join("a"), "", is_named).expect("a file"));
+            assert_eq!(names(folder.path()), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn several_threads_write_one_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = &folder.path().join("a.cache");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let mut file = NewFile::create(target, "").expect("a file");
+                        file.file().write_all(b"whole").expect("writing");
+                        // A name that all of them want may not be had after some attempts.
+                        let _ = file.replace_cache();
+                        match fs::read(target) {
+                            Ok(content) => assert_eq!(content, b"whole"),
+                            Err(cause) => assert_eq!(cause.kind(), IoErrorKind::NotFound),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(names(folder.path()), ["a.cache"]);
+    }
+}

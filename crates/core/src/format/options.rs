@@ -1,0 +1,217 @@
+//! The interface between formats and the rest of the library: facts about the options of a
+//! deserializer, and opening its data.
+//!
+//! Each format implements [`Format`] in its own folder. Code elsewhere that wants to know which
+//! format it has asks for a fact, never for the type.
+
+use super::AnyDeserializer;
+use crate::Result;
+use crate::corpus::Corpus;
+use crate::file::Confinement;
+use crate::format::recognize::FileFormat;
+use crate::message::names::Distinct;
+use crate::option::FrontEnd;
+use crate::option::release::Release;
+use crate::runtime::pool::Pool;
+use crate::user::transform::UserTransform;
+use crate::user::{Factory, Registered};
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Options as values: every format has this by itself.
+pub trait Value: Any + Debug {
+    /// A copy of the options.
+    fn to_box(&self) -> Box<dyn Format>;
+
+    /// Whether the other options are of this format, and equal.
+    fn equals(&self, other: &dyn Format) -> bool;
+}
+
+impl<T: Format + Clone + PartialEq + Debug> Value for T {
+    fn to_box(&self) -> Box<dyn Format> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn Format) -> bool {
+        other.of::<T>() == Some(self)
+    }
+}
+
+impl Clone for Box<dyn Format> {
+    fn clone(&self) -> Self {
+        (**self).to_box()
+    }
+}
+
+impl PartialEq for dyn Format {
+    fn eq(&self, other: &dyn Format) -> bool {
+        self.equals(other)
+    }
+}
+
+impl dyn Format {
+    /// The options, if they are of the format `T`: for the language, and for tools of one format.
+    /// The engine asks for [facts](Format::facts).
+    pub fn of<T: Format>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    /// [`of`](Self::of), to change them.
+    pub fn of_mut<T: Format>(&mut self) -> Option<&mut T> {
+        (self as &mut dyn Any).downcast_mut()
+    }
+}
+
+/// The options of one deserializer.
+pub trait Format: Value + Send + Sync {
+    /// The `type` that stands for it in CNTK's configurations.
+    fn type_name(&self) -> &str;
+
+    /// Path of its file, or the name of a user's deserializer.
+    fn name(&self) -> &str;
+
+    /// Facts that the engine and the tools need before it is opened.
+    fn facts(&self) -> Facts;
+
+    /// Opens the data. Formats of the library index them on the pool; users' code does not run
+    /// there.
+    fn open(&self, context: Context<'_>) -> Result<Opened>;
+
+    /// Does a part of opening that needs nothing from the deserializer before it, while that one is
+    /// opened. `None` if there is no such part.
+    fn scan_ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    /// Paths of the files whose bytes are the data. Most formats have files that list others, and give none.
+    fn data_files(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// Confines the paths that its files name.
+    fn confine(&mut self, confinement: &Confinement);
+
+    /// Reads the data as a release of CNTK does.
+    fn follow(&mut self, release: Release);
+
+    /// Has messages use the words of a front end. Most formats log nothing that names an option.
+    fn speak(&mut self, _front_end: FrontEnd) {}
+
+    /// Keeps neither index caches nor loaded chunks, so that each run does all the work.
+    /// Most formats keep nothing anyway.
+    fn keep_nothing(&mut self) {}
+
+    /// Reports warnings about the data, whatever the trace level says. Most formats do so anyway.
+    fn report_warnings(&mut self) {}
+}
+
+/// Facts about a format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts {
+    /// The kind of file that it reads. The error of opening another kind names it.
+    pub signature: Signature,
+    /// Users' code finds its sequences, and lists the frames of frame mode itself.
+    pub is_foreign: bool,
+    /// Each sequence is one image, so that there is nothing to truncate.
+    pub has_images: bool,
+    /// Its random draws are reproducible; `None` if it draws nothing.
+    pub reproducible: Option<bool>,
+    /// Its sparse samples have indices that a program wrote, which may count from 1 by mistake.
+    pub has_written_indices: bool,
+    /// Each frame is a sequence.
+    pub frame_mode: bool,
+    /// Its sequences have no keys, and report the key 0.
+    pub lacks_keys: bool,
+    /// Messages may suggest another `chunkSizeInBytes`, which follows from the size of the file.
+    pub suggests_chunk_size: bool,
+}
+
+/// The kind of file that a format reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Signature {
+    /// Nothing is known of them.
+    #[default]
+    Unknown,
+    /// Files of this format.
+    Is(FileFormat),
+    /// The format's own errors explain what else a file is.
+    Explained,
+}
+
+impl Signature {
+    /// Whether a file that looks like this needs no explanation.
+    pub fn accepts(self, found: FileFormat) -> bool {
+        match self {
+            Signature::Unknown => false,
+            Signature::Is(format) => format == found,
+            Signature::Explained => true,
+        }
+    }
+}
+
+/// The result of [`Format::scan_ahead`], for [`Format::open`] of the same options.
+pub type Ahead = Box<dyn Any + Send>;
+
+/// Everything that opening a deserializer needs.
+pub struct Context<'a> {
+    /// Maps textual keys to numbers, for all deserializers of the reader.
+    pub corpus: &'a Arc<Corpus>,
+    /// The threads that index data.
+    pub pool: &'a Pool,
+    /// It is the reader's first deserializer, which determines chunks and order.
+    pub is_primary: bool,
+    /// Labels may be the first deserializer, which only tools can do something with.
+    pub labels_may_be_first: bool,
+    /// Its table of chunks may be made while data are read.
+    pub is_incremental: bool,
+    /// The deserializer that is opened next.
+    pub next: Option<&'a dyn Format>,
+    /// The result of scanning ahead for this one.
+    pub ahead: Option<Ahead>,
+    /// Extensions by users.
+    pub users: Users<'a>,
+}
+
+impl<'a> Context<'a> {
+    /// That of a deserializer which is opened alone.
+    pub fn alone(corpus: &'a Arc<Corpus>, pool: &'a Pool, is_primary: bool) -> Context<'a> {
+        Context {
+            corpus,
+            pool,
+            is_primary,
+            labels_may_be_first: false,
+            is_incremental: false,
+            next: None,
+            ahead: None,
+            users: Users::default(),
+        }
+    }
+}
+
+/// Deserializers and transforms that are not the library's own.
+#[derive(Clone, Copy, Default)]
+pub struct Users<'a> {
+    /// Deserializers, by name.
+    pub registered: &'a [Registered],
+    /// Their names.
+    pub names: Option<&'a Distinct<'a>>,
+    /// Makes deserializers that the configuration names and this library does not have.
+    pub factory: Option<&'a dyn Factory>,
+    /// Transforms, by name.
+    pub transforms: &'a [(String, Arc<dyn UserTransform>)],
+}
+
+/// An opened deserializer.
+pub struct Opened {
+    /// The deserializer.
+    pub deserializer: AnyDeserializer,
+    /// The result of scanning ahead for the next one.
+    pub ahead: Option<Ahead>,
+}
+
+impl From<AnyDeserializer> for Opened {
+    fn from(deserializer: AnyDeserializer) -> Opened {
+        Opened { deserializer, ahead: None }
+    }
+}

@@ -1,0 +1,251 @@
+//! Images in memory: what decoders make, transforms change and packers copy.
+
+use crate::stream::ElementType;
+
+/// What is known of an image without its pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
+    pub channels: u32,
+    /// Type of the values.
+    pub depth: Depth,
+    /// How the values are ordered.
+    pub order: PixelOrder,
+}
+
+impl ImageInfo {
+    /// An image as decoders make it: bytes, pixel after pixel.
+    pub fn decoded(width: u32, height: u32, channels: u32) -> ImageInfo {
+        ImageInfo { width, height, channels, depth: Depth::Byte, order: PixelOrder::Interleaved }
+    }
+
+    /// Number of values. More than `usize` can count are `usize::MAX`, which no memory can hold.
+    pub fn values(&self) -> usize {
+        (self.width as usize).saturating_mul(self.height as usize).saturating_mul(self.channels as usize)
+    }
+
+    /// CNTK's shape of a sample, first dimension varying fastest: channels, width, height, or transposed width, height,
+    /// channels.
+    pub fn shape(&self) -> [usize; 3] {
+        let (width, height, channels) = (self.width as usize, self.height as usize, self.channels as usize);
+        match self.order {
+            PixelOrder::Interleaved => [channels, width, height],
+            PixelOrder::Planar => [width, height, channels],
+        }
+    }
+}
+
+/// Type of an image's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// 8 bits, 0 to 255.
+    Byte,
+    /// The stream's type, `f32` or `f64`.
+    Element(ElementType),
+}
+
+/// How an image's values are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PixelOrder {
+    /// Row after row, in a row pixel after pixel, in a pixel channel after channel.
+    Interleaved,
+    /// Channel after channel, each row after row. No transform takes such an image (CNTK 2.7).
+    Planar,
+}
+
+/// An image. Its memory is used again for the next one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Image {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Values of a pixel.
+    pub channels: u32,
+    /// The values are planar instead of interleaved.
+    pub planar: bool,
+    /// The values: `width * height * channels`.
+    pub pixels: Pixels,
+}
+
+impl Image {
+    /// What it is, without its values.
+    pub fn info(&self) -> ImageInfo {
+        let Image { width, height, channels, planar, ref pixels } = *self;
+        let order = if planar { PixelOrder::Planar } else { PixelOrder::Interleaved };
+        ImageInfo { width, height, channels, depth: pixels.depth(), order }
+    }
+}
+
+/// The values of an image.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pixels {
+    /// 8 bits, 0 to 255.
+    Bytes(Vec<u8>),
+    /// Single precision.
+    Floats(Vec<f32>),
+    /// Double precision.
+    Doubles(Vec<f64>),
+}
+
+impl Pixels {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Pixels::Bytes(values) => values.len(),
+            Pixels::Floats(values) => values.len(),
+            Pixels::Doubles(values) => values.len(),
+        }
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keeps the first `count` values.
+    pub fn truncate(&mut self, count: usize) {
+        match self {
+            Pixels::Bytes(values) => values.truncate(count),
+            Pixels::Floats(values) => values.truncate(count),
+            Pixels::Doubles(values) => values.truncate(count),
+        }
+    }
+
+    /// Type of the values.
+    pub fn depth(&self) -> Depth {
+        match self {
+            Pixels::Bytes(_) => Depth::Byte,
+            Pixels::Floats(_) => Depth::Element(ElementType::Float),
+            Pixels::Doubles(_) => Depth::Element(ElementType::Double),
+        }
+    }
+}
+
+impl Default for Pixels {
+    fn default() -> Pixels {
+        Pixels::Bytes(Vec::new())
+    }
+}
+
+/// The geometry of an image after its transforms: the part of the decoded image that is shown, and
+/// whether it is mirrored. Targets that depend on places in the image follow it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drawn {
+    /// First column of the part, in columns of the decoded image. Negative where `Scale` has padded
+    /// the image.
+    pub left: f64,
+    /// First row of the part.
+    pub top: f64,
+    /// Columns of the part, in columns of the decoded image.
+    pub width: f64,
+    /// Rows of the part.
+    pub height: f64,
+    /// The columns of the part are in reverse order.
+    pub mirrored: bool,
+    /// Columns of the decoded image.
+    pub source_width: u32,
+    /// Rows of the decoded image.
+    pub source_height: u32,
+}
+
+impl Drawn {
+    /// Numbers of a sample that has it: `left`, `top`, `width`, `height`, 1 if mirrored,
+    /// `source_width`, `source_height`.
+    pub const VALUES: usize = 7;
+
+    /// All of an image.
+    pub fn whole(width: u32, height: u32) -> Drawn {
+        Drawn {
+            left: 0.0,
+            top: 0.0,
+            width: width.into(),
+            height: height.into(),
+            mirrored: false,
+            source_width: width,
+            source_height: height,
+        }
+    }
+
+    /// Where a point of the decoded image is in the part: 0 to 1 from its left to its right, and
+    /// from its top to its bottom. Points outside of the part have other numbers.
+    pub fn place(&self, x: f64, y: f64) -> (f64, f64) {
+        let across = (x - self.left) / self.width;
+        (if self.mirrored { 1.0 - across } else { across }, (y - self.top) / self.height)
+    }
+
+    /// The numbers of a sample that has it.
+    pub fn values(&self) -> [f64; Drawn::VALUES] {
+        let Drawn { left, top, width, height, mirrored, source_width, source_height } = *self;
+        let mirrored = if mirrored { 1.0 } else { 0.0 };
+        [left, top, width, height, mirrored, source_width.into(), source_height.into()]
+    }
+
+    /// The view after a region is cut out of an image of `columns` times `rows`, and mirrored.
+    pub fn cut(&mut self, (columns, rows): (u32, u32), region: Region, mirrored: bool) {
+        let right = columns - region.left - region.width;
+        let before = if self.mirrored { right } else { region.left };
+        let (x, y) = (self.width / f64::from(columns), self.height / f64::from(rows));
+        self.left += f64::from(before) * x;
+        self.top += f64::from(region.top) * y;
+        (self.width, self.height) = (f64::from(region.width) * x, f64::from(region.height) * y);
+        self.mirrored ^= mirrored;
+    }
+
+    /// The view after columns and rows are added around an image of `columns` times `rows`.
+    pub fn pad(&mut self, (columns, rows): (u32, u32), before: (u32, u32), after: (u32, u32)) {
+        let left = if self.mirrored { after.0 } else { before.0 };
+        let (x, y) = (self.width / f64::from(columns), self.height / f64::from(rows));
+        self.left -= f64::from(left) * x;
+        self.top -= f64::from(before.1) * y;
+        self.width += (f64::from(before.0) + f64::from(after.0)) * x;
+        self.height += (f64::from(before.1) + f64::from(after.1)) * y;
+    }
+}
+
+/// A part of an image, in pixels of the whole image. Never empty, and within the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// First column.
+    pub left: u32,
+    /// First row.
+    pub top: u32,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Region {
+    /// The whole of an image.
+    pub fn whole(width: u32, height: u32) -> Region {
+        Region { left: 0, top: 0, width, height }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crops_of_mirrored_crops_are_parts_of_the_decoded_image() {
+        let region = |left, top, width, height| Region { left, top, width, height };
+        let mut drawn = Drawn::whole(100, 80);
+        drawn.cut((100, 80), region(10, 20, 40, 30), true);
+        assert_eq!(
+            drawn,
+            Drawn { left: 10.0, top: 20.0, width: 40.0, height: 30.0, mirrored: true, ..drawn }
+        );
+        assert_eq!(drawn.place(10.0, 20.0), (1.0, 0.0));
+        assert_eq!(drawn.place(20.0, 35.0), (0.75, 0.5));
+        // Scaled to 80 x 60; the first 20 columns of that are the last 10 of the part.
+        drawn.cut((80, 60), region(0, 0, 20, 60), true);
+        assert_eq!(drawn.values(), [40.0, 20.0, 10.0, 30.0, 0.0, 100.0, 80.0]);
+        drawn.pad((20, 60), (4, 0), (2, 6));
+        assert_eq!(drawn.values(), [38.0, 20.0, 13.0, 33.0, 0.0, 100.0, 80.0]);
+    }
+}

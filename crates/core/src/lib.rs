@@ -1,0 +1,36 @@
+//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its interface: values and
+//! streams, errors, options, files, threads, memory, and the traits between formats and the engine.
+//!
+//! Imports point down: this crate names no format and not the engine.
+
+#![allow(missing_docs, reason = "internal: names that say everything stand alone")]
+
+#[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
+compile_error!(
+    "cntk-reader is for 64-bit little-endian processors: sizes and places in files are kept in `usize`, and binary data files and \
+     index caches are read in the processor's order of bytes"
+);
+
+pub mod corpus;
+pub mod cpu;
+pub mod error;
+pub mod file;
+pub mod format;
+/// What fuzz targets change inside the library, and the memory that they get.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::cpu::processor::fuzzing::*;
+    pub use crate::memory::pages::MOST_MEMORY;
+}
+pub mod image;
+pub mod limits;
+pub mod log;
+pub mod memory;
+pub mod message;
+pub mod option;
+pub mod runtime;
+pub mod sequence;
+pub mod stream;
+pub mod user;
+
+pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};

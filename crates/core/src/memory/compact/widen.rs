@@ -1,0 +1,85 @@
+//! What the packer calls: copying stored values and indices into a minibatch, in the form that the minibatch has.
+
+use super::narrow::load;
+use super::{ValueForm, decimal};
+use crate::cpu::processor::InstructionSet;
+
+/// Copies bytes between slices of equal length. What a few registers hold is copied without a call of `memcpy`.
+#[inline(always)]
+fn copy(target: &mut [u8], source: &[u8]) {
+    match source.len() {
+        4 => ends::<4>(target, source),
+        8..=16 => ends::<8>(target, source),
+        17..=32 => ends::<16>(target, source),
+        33..=64 => ends::<32>(target, source),
+        _ => target.copy_from_slice(source),
+    }
+}
+
+/// Copies slices of equal length, of at least `N` bytes and at most twice as many: the first and the last `N` of them, which may overlap.
+#[inline(always)]
+pub fn ends<const N: usize>(target: &mut [u8], source: &[u8]) {
+    if let (Some(first), Some(target)) = (source.first_chunk::<N>(), target.first_chunk_mut()) {
+        *target = *first;
+    }
+    if let (Some(last), Some(target)) = (source.last_chunk::<N>(), target.last_chunk_mut()) {
+        *target = *last;
+    }
+}
+
+/// Copies values that are stored in `form` and take `element` bytes each in the minibatch.
+#[inline(always)]
+pub fn values(target: &mut [u8], source: &[u8], form: ValueForm, element: usize) {
+    match (form, element) {
+        (ValueForm::Whole, _) => copy(target, source),
+        (ValueForm::Byte, 4) => load::<4, u8>(target, source),
+        (ValueForm::Byte, _) => load::<8, u8>(target, source),
+        (ValueForm::Decimal(decimals), _) => decimal::load(target, source, decimals),
+        (ValueForm::Ones, 4) => target.as_chunks_mut().0.fill(1f32.to_ne_bytes()),
+        (ValueForm::Ones, _) => target.as_chunks_mut().0.fill(1f64.to_ne_bytes()),
+    }
+}
+
+/// [`values`], inlined into a function that is compiled for these instructions. More may follow in `source` than is copied: its first
+/// `bytes` bytes.
+#[inline(always)]
+pub fn values_by(
+    instructions: impl InstructionSet,
+    target: &mut [u8],
+    source: &[u8],
+    bytes: usize,
+    form: ValueForm,
+    element: usize,
+) {
+    match form {
+        // Reading a few bytes more is faster than not to.
+        ValueForm::Decimal(decimals) => decimal::load_by(instructions, target, source, decimals),
+        _ => values(target, &source[..bytes], form, element),
+    }
+}
+
+/// Copies indices; `narrow` ones are stored as `u16`.
+#[inline(always)]
+pub fn indices(target: &mut [u8], source: &[u8], narrow: bool) {
+    if narrow { load::<4, [u8; 2]>(target, source.as_chunks().0) } else { copy(target, source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_numbers_get_all_their_bytes() {
+        let all: Vec<u8> = (0..=255).collect();
+        let (mut floats, mut doubles) = (vec![9; 4 * 256], vec![9; 8 * 256]);
+        super::values(&mut floats, &all, ValueForm::Byte, 4);
+        super::values(&mut doubles, &all, ValueForm::Byte, 8);
+        let wanted: Vec<u8> = (0..256u16).flat_map(|i| f32::from(i).to_ne_bytes()).collect();
+        assert_eq!(floats, wanted);
+        let wanted: Vec<u8> = (0..256u16).flat_map(|i| f64::from(i).to_ne_bytes()).collect();
+        assert_eq!(doubles, wanted);
+        let (numbers, mut indices) = ([0u16, 1, 256, u16::MAX], [9; 16]);
+        super::indices(&mut indices, &numbers.map(u16::to_ne_bytes).concat(), true);
+        assert_eq!(indices.to_vec(), numbers.map(|index| i32::from(index).to_ne_bytes()).concat());
+    }
+}

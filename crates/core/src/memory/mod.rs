@@ -1,0 +1,161 @@
+//! Memory: counting what is held, and getting the pages of fresh memory from the system all at once, just before they are
+//! written.
+//!
+//! The first write to a page of memory that was never used is a fault, and each costs about as much as copying the page
+//! twice. Linux takes a whole range in one call since version 5.14. That shortens filling new memory from a file in
+//! the page cache by a quarter with one thread and by nearly a third with two, and first sweeps over text by 5 to 10 %.
+
+mod aligned;
+pub mod compact;
+pub mod huge;
+pub mod pages;
+pub mod room;
+mod zeros;
+
+pub use aligned::AlignedBytes;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+pub use zeros::Zeros;
+
+/// Bytes of memory that the machine has; the greatest number if that is not known.
+pub fn physical() -> u64 {
+    // SAFETY: `sysconf` takes a number, and touches no memory of the caller.
+    let [pages, size] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+    match (u64::try_from(pages), u64::try_from(size)) {
+        (Ok(pages), Ok(size)) if pages > 0 && size > 0 => pages.saturating_mul(size),
+        _ => u64::MAX,
+    }
+}
+
+/// Counts the bytes of memory that many objects hold together, on any thread. Clones share one count.
+#[derive(Debug, Clone, Default)]
+pub struct Meter(Arc<AtomicU64>);
+
+impl Meter {
+    /// The bytes that are held now.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Adds `bytes` to the count until the returned object is dropped.
+    pub fn hold(&self, bytes: usize) -> Held {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+        Held { meter: Some(self.clone()), bytes: bytes as u64 }
+    }
+}
+
+/// Bytes that a [`Meter`] counts until this object is dropped. The default counts none.
+#[derive(Debug, Default)]
+pub struct Held {
+    meter: Option<Meter>,
+    bytes: u64,
+}
+
+impl Held {
+    /// Changes the number of bytes that are held, and moves them to `meter` if another meter counted them.
+    pub fn update(&mut self, meter: &Meter, bytes: usize) {
+        let bytes = bytes as u64;
+        match &self.meter {
+            Some(known) if Arc::ptr_eq(&known.0, &meter.0) => {
+                // Written only where that changes it: all threads have the meter.
+                if self.bytes == bytes {
+                    return;
+                }
+                // The difference is added modulo 2^64, which is right whether it is positive or negative.
+                meter.0.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+                self.bytes = bytes;
+            }
+            _ => *self = meter.hold(bytes as usize),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(meter) = &self.meter {
+            meter.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Gets the pages of memory that is about to be written whole for the first time. Pages that are already there are not
+/// changed. Where the system cannot do this, pages come one by one as they are written.
+#[cfg(target_os = "linux")]
+pub fn populate(memory: &mut [MaybeUninit<u8>]) {
+    /// Page size in bytes. Every system that the library runs on has pages of this size or of a multiple of it.
+    const PAGE: usize = 4096;
+    let start = memory.as_mut_ptr();
+    let before = start.addr() % PAGE;
+    // A last page that is covered only in part is left out: it may never be written.
+    let size = (before + memory.len()) / PAGE * PAGE;
+    if size > PAGE {
+        // SAFETY: the range begins `before` bytes before `memory`, at the start of the page that has its first byte, and ends
+        // within `memory`, because `size` is rounded down to whole pages. So all of it lies in pages that `memory` occupies,
+        // and they are mapped. `MADV_POPULATE_WRITE` changes no content, whether it succeeds or fails.
+        unsafe { libc::madvise(start.wrapping_sub(before).cast(), size, libc::MADV_POPULATE_WRITE) };
+    }
+}
+
+/// Does nothing.
+#[cfg(not(target_os = "linux"))]
+pub fn populate(_: &mut [MaybeUninit<u8>]) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_meter_counts_what_is_held() {
+        let (meter, other) = (Meter::default(), Meter::default());
+        let first = meter.hold(100);
+        let mut second = Held::default();
+        for (bytes, total) in [(50, 150), (7, 107), (7, 107), (1000, 1100)] {
+            second.update(&meter, bytes);
+            assert_eq!(meter.bytes(), total);
+        }
+        second.update(&other, 3);
+        assert_eq!((meter.bytes(), other.bytes()), (100, 3));
+        drop((first, second));
+        assert_eq!((meter.bytes(), other.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn contents_stay() {
+        let mut memory: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
+        let expected = memory.clone();
+        for (from, to) in [(0, 0), (1, 2), (5_000, 5_001), (1, 99_999), (0, 100_000)] {
+            // SAFETY: `from <= to <= 100_000`, the length of `memory`, so the slice is part of it, and `memory` is not used
+            // while `part` lives. `populate` writes nothing to the slice, so its bytes stay initialised.
+            let part =
+                unsafe { std::slice::from_raw_parts_mut(memory[from..].as_mut_ptr().cast(), to - from) };
+            populate(part);
+        }
+        assert!(memory == expected);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn whole_pages_are_there_afterwards() {
+        let mut memory: Vec<u8> = Vec::with_capacity(16 << 20);
+        let start = memory.as_mut_ptr().map_addr(|address| address.next_multiple_of(4096));
+        // SAFETY: the page lies within `memory`, and populating it changes nothing.
+        if unsafe { libc::madvise(start.cast(), 4096, libc::MADV_POPULATE_WRITE) } != 0 {
+            return println!("this system, or the emulator of one, cannot populate memory");
+        }
+        let faults = || {
+            // SAFETY: `rusage` consists of integers, for which zeros are valid, and `getrusage` gets a pointer to one that
+            // lives until the end of the block.
+            unsafe {
+                let mut usage = std::mem::zeroed::<libc::rusage>();
+                libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+                usage.ru_minflt
+            }
+        };
+        populate(memory.spare_capacity_mut());
+        let before = faults();
+        memory.spare_capacity_mut().iter_mut().step_by(4096).for_each(|byte| _ = byte.write(1));
+        let after = faults() - before;
+        assert!(after < 50, "{after} faults");
+    }
+}

@@ -1,0 +1,11 @@
+//! Threads, and their end: the pool, shared work, cancellation, forks, locks, the exit of the process.
+
+pub mod cancel;
+pub mod delivery;
+pub mod exit;
+pub mod fork;
+pub mod helpers;
+pub mod lock;
+pub mod pool;
+pub mod sync;
+pub mod thread;

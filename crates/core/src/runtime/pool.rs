@@ -1,0 +1,214 @@
+//! The library's threads: one pool per process, started when first needed. A forked child starts a pool of its own.
+
+use crate::error::ExceptionClass;
+use crate::log::{Level, Logger};
+use crate::runtime::cancel::{self, Current};
+use crate::runtime::fork::{self, Hooks, Position, Process};
+use crate::runtime::lock::{AcrossFork, Mutex};
+use crate::runtime::sync::{self, ThreadPool};
+use crate::runtime::thread;
+use crate::{Error, ErrorKind, Result};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Environment variable that sets the number of loading threads.
+pub const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
+
+/// Long-lived threads that load and parse chunks. The library does not use rayon's global pool, because that belongs to the
+/// process into which the library is loaded.
+#[derive(Clone)]
+pub struct Pool {
+    threads: Arc<ThreadPool>,
+    process: Process,
+}
+
+/// Most threads of the pool: more than the CPUs of any machine that such data are read on. A larger number is a mistake, and
+/// opening a reader would take minutes.
+pub const MOST_THREADS: usize = crate::limits::MOST_THREADS;
+
+static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
+static ACROSS_FORK: AcrossFork<Option<Pool>> = AcrossFork::new(&SHARED);
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// No other thread holds the lock of the shared pool while the process forks.
+const HOOKS: Hooks =
+    Hooks { before: || ACROSS_FORK.lock(), in_parent: unlock_after_fork, in_child: unlock_after_fork };
+
+fn unlock_after_fork() {
+    // SAFETY: `fork` runs this once after each call of `before`, which called `lock`, in the thread that forked. In the child that
+    // is the only thread.
+    unsafe { ACROSS_FORK.unlock() };
+}
+
+/// Sets the number of loading threads for readers that are created from now on; 0 restores the default
+/// ([`THREADS_VARIABLE`], else the CPUs this process may use). Of a number above 1024, 1024 are started, with a warning.
+pub fn set_threads(threads: usize) {
+    THREADS.store(threads, Ordering::Relaxed);
+}
+
+/// The number of threads that a pool created now would have.
+pub fn threads() -> usize {
+    started(&wanted())
+}
+
+/// How many threads are started if this many are wanted.
+fn started(wanted: &std::result::Result<usize, String>) -> usize {
+    match *wanted {
+        Ok(0) | Err(_) => cpus(),
+        Ok(threads) => threads.min(MOST_THREADS),
+    }
+}
+
+/// The number of threads that is set, 0 if none is; or the text of the environment variable, which is no number.
+fn wanted() -> std::result::Result<usize, String> {
+    match THREADS.load(Ordering::Relaxed) {
+        0 => match std::env::var(THREADS_VARIABLE) {
+            Ok(text) => text.trim().parse().map_err(|_| text),
+            Err(_) => Ok(0),
+        },
+        threads => Ok(threads),
+    }
+}
+
+/// The CPUs that this process may use: CPU affinity and the quotas of control groups count.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get())
+}
+
+/// Says if not as many threads are started as is set.
+fn warn_of_setting() {
+    let line = match wanted() {
+        Ok(wanted) if wanted > MOST_THREADS => {
+            format!(
+                "{wanted} loading threads are set; {MOST_THREADS}, the most that there can be, are started."
+            )
+        }
+        Err(text) => format!(
+            "{THREADS_VARIABLE} is '{text}', and should be the number of loading threads; one for each CPU is started."
+        ),
+        Ok(_) => return,
+    };
+    Logger::log_always(Level::Warning, &line);
+}
+
+/// Starts the threads of a pool: fewer than `wanted` if there cannot be as many now, for the reason that comes with them.
+fn start(wanted: usize) -> Result<(ThreadPool, Option<io::Error>)> {
+    let mut failure = None;
+    let mut threads = wanted;
+    loop {
+        let started = sync::thread_pool(threads, |number, work| {
+            thread::start(&format!("cntk-reader-{number}"), work).map(drop)
+        });
+        match started {
+            Ok(pool) => return Ok((pool, failure)),
+            Err(cause) if threads == 1 => {
+                let message = format!("Cannot start the loading threads: {cause}.");
+                let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+                return Err(error.with_detail(thread::ADVICE));
+            }
+            Err(cause) => failure = Some(cause),
+        }
+        threads /= 2;
+    }
+}
+
+impl Pool {
+    /// A pool for one run of a model, where nothing is shared between runs.
+    #[cfg(all(test, shuttle))]
+    pub fn of_model(threads: usize) -> Pool {
+        let (threads, _) = start(threads).expect("threads");
+        Pool { threads: Arc::new(threads), process: Process::current() }
+    }
+
+    /// The pool that the readers of this process share. Starts a new one if there is none yet, or if [`threads`] has changed.
+    pub fn shared() -> Result<Pool> {
+        let process = Process::current();
+        let wanted = threads();
+        fork::register(Position::Pool, HOOKS);
+        let mut shared = SHARED.lock();
+        // A forked child has inherited the pool's memory but not its threads, so it starts a pool of its own.
+        if let Some(pool) = shared.as_ref().filter(|pool| pool.process == process && pool.threads() == wanted)
+        {
+            return Ok(pool.clone());
+        }
+        let (threads, failure) = start(wanted)?;
+        let pool = Pool { threads: Arc::new(threads), process };
+        let old = shared.replace(pool.clone());
+        drop(shared);
+        drop(old);
+        // Not under the lock: whoever gets the lines may open a reader.
+        warn_of_setting();
+        failure.iter().for_each(|cause| thread::warn_of_missing("cntk-reader-0", cause));
+        Ok(pool)
+    }
+
+    /// Runs `work` on a thread of the pool and returns at once; works start in the order given. It outlives the call that asks for
+    /// it, and is not cancelled with that.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        self.threads.spawn_fifo(|| cancel::apart(work));
+    }
+
+    /// Runs `work` on the pool and waits for it; inside, rayon's `par_iter` and `join` use this pool.
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let call = Current::get();
+        self.threads.install(|| call.within(work))
+    }
+
+    /// Keeps a thread of the pool useful while it waits: runs one pending job, or sleeps for 50 microseconds if there is none.
+    /// Returns false, at once, on any other thread: that may simply block.
+    pub fn help(&self) -> bool {
+        match self.threads.yield_now() {
+            None => return false,
+            Some(rayon::Yield::Executed) => {}
+            Some(rayon::Yield::Idle) => sync::thread::sleep(Duration::from_micros(50)),
+        }
+        true
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.threads.current_num_threads()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // Inherited by a forked child: the pool's threads do not exist here, and every lock that they held stays
+            // locked, so its destructor would wait forever. Leaking one reference keeps it from ever running.
+            std::mem::forget(self.threads.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_shared_and_follows_the_setting() {
+        let first = Pool::shared().expect("threads");
+        assert!(Arc::ptr_eq(&first.threads, &Pool::shared().expect("threads").threads));
+        assert_eq!(first.install(|| 2 + 2), 4);
+    }
+
+    #[test]
+    fn there_are_fewer_threads_if_no_more_can_be_started() {
+        for (failures, expected) in [(0, 8), (1, 4), (3, 1)] {
+            thread::faults::FAILURES.set(failures);
+            let (pool, failure) = start(8).expect("threads");
+            assert_eq!((pool.current_num_threads(), failure.is_some()), (expected, failures > 0));
+        }
+        thread::faults::FAILURES.set(4);
+        assert!(start(8).expect_err("no thread").detail().contains("ulimit"));
+    }
+
+    #[test]
+    fn a_number_of_threads_beyond_all_measure_is_bounded() {
+        assert_eq!(started(&Ok(3)), 3);
+        assert_eq!(started(&Ok(100_000)), MOST_THREADS);
+        assert_eq!((started(&Ok(0)), started(&Err("many".to_owned()))), (cpus(), cpus()));
+    }
+}

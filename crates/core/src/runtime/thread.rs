@@ -1,0 +1,46 @@
+//! Starting threads, which may fail: a process may have a limited number of them, and in containers often few.
+
+use crate::log::{Level, Logger};
+use crate::runtime::exit;
+use crate::runtime::sync::thread::{Builder, JoinHandle};
+use std::io;
+use std::sync::Once;
+
+/// What to do about a thread that cannot be started.
+pub const ADVICE: &str = "Raise the limit of processes (ulimit -u, or that of the container), or set CNTK_READER_THREADS to a \
+                          smaller number.";
+
+/// Starts a thread.
+pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    #[cfg(any(test, feature = "test-support"))]
+    if let Some(left) = faults::FAILURES.get().checked_sub(1) {
+        faults::FAILURES.set(left);
+        return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+    }
+    Builder::new().name(name.to_owned()).spawn(|| {
+        exit::refuse_cancel();
+        work();
+    })
+}
+
+/// Says that reading goes on without a thread: once, because it is tried again for each batch of minibatches.
+pub fn warn_of_missing(name: &str, cause: &io::Error) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
+        let line = format!(
+            "Cannot start the thread '{name}': {cause}. Reading goes on with fewer threads, and tries again later. {ADVICE}"
+        );
+        Logger::log_always(Level::Warning, &line);
+    });
+}
+
+/// Threads that cannot be started, for tests.
+#[cfg(any(test, feature = "test-support"))]
+pub mod faults {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How many of the next threads that the current one starts cannot be started.
+        pub static FAILURES: Cell<usize> = const { Cell::new(0) };
+    }
+}
