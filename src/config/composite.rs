@@ -8,19 +8,19 @@ use super::htk::{self, Common};
 use super::module::Module;
 use super::native::{Native, TEXT_TYPE, check_type, element_type};
 use super::options::{
-    ForeignOptions, ImageOptions, Order, Packing, ReaderSettings, Shape, TransformedStream, UserOptions,
-    WindowSize,
+    ForeignOptions, ImageOptions, Order, Packing, ReaderSettings, Shape, UserOptions, WindowSize,
 };
 use super::section::Section;
 use super::transforms::{self, Scope};
 use super::{UserType, binary, image, kaldi, text};
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
-use cntk_reader_core::format::options::Format;
+use cntk_reader_core::format::options::{Adapter, Format};
 use cntk_reader_core::option;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::user::{Description, lacks_list_of};
 use cntk_reader_core::{Error, Result};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// CNTK's window "all of the data", in either unit.
 pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
@@ -79,8 +79,8 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         },
         reproducible: section.get_or("reproducibleTransforms", false)?,
     };
-    let mut transformed = Vec::new();
-    let deserializers = read_deserializers(&elements, &inherited, others, &mut transformed)?;
+    let mut adapters = Vec::new();
+    let deserializers = read_deserializers(&elements, &inherited, others, &mut adapters)?;
     if deserializers.is_empty() {
         return Err(no_deserializers(section));
     }
@@ -115,7 +115,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     };
     // CNTK 2.7: `ImageDeserializer` alone is the reason. Results do not depend on it; users' code might.
     let has_images = has(image::TYPE) || has(image::BASE64_TYPE);
-    let has_others = !transformed.is_empty() && !deserializers.iter().any(|one| one.facts().is_foreign);
+    let has_others = !adapters.is_empty() && !deserializers.iter().any(|one| one.facts().is_foreign);
     let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
     let mut deserializers = deserializers;
@@ -137,7 +137,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     Ok(ReaderSettings {
         shape: Shape::Composite,
         deserializers,
-        transformed,
+        adapters,
         numeric_keys,
         hash_keys,
         order,
@@ -374,7 +374,7 @@ fn read_deserializers(
     elements: &[(String, Section)],
     inherited: &Inherited,
     others: Others<'_>,
-    transformed: &mut Vec<TransformedStream>,
+    adapters: &mut Vec<Arc<dyn Adapter>>,
 ) -> Result<Vec<Box<dyn Format>>> {
     let scope = Scope { module: "ImageReader", users: others.transforms };
     let users: HashMap<&str, UserType<'_>> = others.users.iter().map(|user| (user.name, *user)).collect();
@@ -390,13 +390,7 @@ fn read_deserializers(
                 obstacle.get_or_insert_with(|| (obstacle_of(name, !user.composable), element.clone()));
             }
             let number = deserializers.len();
-            transformed.extend(transforms::read_streams(
-                element,
-                number,
-                false,
-                inherited.reproducible,
-                scope,
-            )?);
+            adapters.extend(transforms::read_streams(element, number, false, inherited.reproducible, scope)?);
             let user = UserOptions { name: name.clone(), composable };
             deserializers.push(Box::new(user));
             continue;
@@ -454,13 +448,7 @@ fn read_deserializers(
         });
         if matches!(native, Native::Text | Native::Binary) {
             let number = deserializers.len() - 1;
-            transformed.extend(transforms::read_streams(
-                &element,
-                number,
-                true,
-                inherited.reproducible,
-                scope,
-            )?);
+            adapters.extend(transforms::read_streams(&element, number, true, inherited.reproducible, scope)?);
         }
         if !matches!(native, Native::Image(_)) {
             check_transforms(&element, native.module())?;

@@ -49,7 +49,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     Ok(ReaderSettings {
         shape: Shape::HtkReader,
         deserializers,
-        transformed: Vec::new(),
+        adapters: Vec::new(),
         numeric_keys,
         hash_keys: false,
         order,

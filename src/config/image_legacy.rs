@@ -55,7 +55,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     Ok(ReaderSettings {
         shape: Shape::ImageReader,
         deserializers: vec![Box::new(options)],
-        transformed: Vec::new(),
+        adapters: Vec::new(),
         numeric_keys: false,
         hash_keys: false,
         order,

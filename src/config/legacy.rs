@@ -160,7 +160,7 @@ fn with_one(
     let prefetch = read_common(section)?;
     Ok(ReaderSettings {
         shape,
-        transformed: Vec::new(),
+        adapters: Vec::new(),
         numeric_keys: true,
         hash_keys: false,
         order,

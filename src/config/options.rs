@@ -5,7 +5,7 @@ pub use crate::deserialize::htk::{HtkFeatureOptions, LatticeOptions, MlfOptions}
 pub use crate::deserialize::image::ImageOptions;
 pub use crate::deserialize::kaldi::KaldiOptions;
 pub use crate::deserialize::text::{MOST_ERRORS, TextOptions, TextStream};
-pub use crate::deserialize::transformed::TransformedStream;
+pub use crate::deserialize::transformed::{TransformedStream, TransformedStreams};
 pub use crate::pack::Packing;
 pub use crate::randomize::{Order, Pace, WindowSize};
 pub use crate::reader::settings::{ReaderSettings, Shape};

@@ -6,13 +6,15 @@ use super::convert::FromValue;
 use super::module::Module;
 use super::options::{
     ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
-    TransformOptions, TransformedStream, UserTransformOptions,
+    TransformOptions, TransformedStream, TransformedStreams, UserTransformOptions,
 };
 use super::section::Section;
 use cntk_reader_core::error::ExceptionClass::{self, InvalidArgument, Runtime};
+use cntk_reader_core::format::options::Adapter;
 use cntk_reader_core::limits::LARGEST_SIDE;
 use cntk_reader_core::option;
 use cntk_reader_core::{Error, Result};
+use std::sync::Arc;
 
 /// The types of transforms that CNTK's module for images has.
 const TYPES: &str = "'Crop', 'Scale', 'Color', 'Intensity', 'Mean', 'Transpose' and 'Cast'";
@@ -59,10 +61,10 @@ pub(super) fn read_streams(
     must: bool,
     reproducible: bool,
     scope: Scope<'_>,
-) -> Result<Vec<TransformedStream>> {
+) -> Result<Option<Arc<dyn Adapter>>> {
     let mut streams = Vec::new();
     if !deserializer.exists_here("input") {
-        return Ok(streams);
+        return Ok(None);
     }
     let input = deserializer.section("input")?;
     let reproducible = deserializer.get_or("reproducibleTransforms", reproducible)?;
@@ -76,9 +78,12 @@ pub(super) fn read_streams(
         let read = image.and_then(|image| Ok((image, read(&stream, scope)?)));
         let (image, transforms) = read.map_err(|error| error.in_stream(name))?;
         let stream = name.to_owned();
-        streams.push(TransformedStream { deserializer: number, stream, image, transforms, reproducible });
+        streams.push(TransformedStream { stream, image, transforms, reproducible });
     }
-    Ok(streams)
+    if streams.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(TransformedStreams { deserializer: number, streams })))
 }
 
 /// `imageShape`: channels, columns, rows.

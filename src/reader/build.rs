@@ -5,7 +5,6 @@ use crate::deserialize::bundle::{
     Bundle, JoinOptions, Member, check_frames, check_names, frame_mode, frame_modes,
 };
 use crate::deserialize::frames::Frames;
-use crate::deserialize::transformed;
 use crate::pack::Packing;
 use crate::randomize::Order;
 use crate::reader::settings::ReaderSettings;
@@ -92,13 +91,14 @@ pub(crate) fn open_each<'a>(
     let mut ahead = None;
     options.formats().enumerate().map(move |(number, one)| {
         let Others { registered, factory, transforms, labels_may_be_first, .. } = *others;
+        let users = Users { registered, names: Some(&names), factory, transforms };
         let context = Context {
             is_primary: number == 0,
             labels_may_be_first,
             is_incremental: incremental,
             next: options.formats().nth(number + 1),
             ahead: ahead.take(),
-            users: Users { registered, names: Some(&names), factory, transforms },
+            users,
             ..Context::alone(corpus, pool, false)
         };
         let opened = one.open(context).map(|opened| {
@@ -106,11 +106,8 @@ pub(crate) fn open_each<'a>(
             opened.deserializer
         });
         let deserializer = opened.map_err(|error| described(error, one, options.descriptions.get(number)))?;
-        // They are in the order of the deserializers.
-        let first = options.transformed.partition_point(|stream| stream.deserializer < number);
-        let own = options.transformed[first..].iter().take_while(|stream| stream.deserializer == number);
-        let streams: Vec<_> = own.collect();
-        transformed::wrap(deserializer, &streams, others.transforms, corpus)
+        let mut own = options.adapters.iter().filter(|adapter| adapter.deserializer() == number);
+        own.try_fold(deserializer, |deserializer, adapter| adapter.apply(deserializer, &users, corpus))
     })
 }
 

@@ -223,7 +223,7 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
     ];
     // A reader that transforms nothing has no such fact: its checkpoints are those of versions before there were transforms.
     let of_images = options.deserializers.iter().filter_map(|one| one.facts().reproducible);
-    let of_streams = options.transformed.iter().map(|stream| stream.reproducible);
+    let of_streams = options.adapters.iter().flat_map(|adapter| adapter.reproducible());
     let draws: Vec<&str> = of_images
         .chain(of_streams)
         .map(|is_reproducible| if is_reproducible { "reproducible" } else { "as CNTK draws them" })

@@ -1,12 +1,12 @@
 //! Everything that a reader is built from.
 
-use crate::deserialize::transformed::TransformedStream;
 use crate::pack::Packing;
 use crate::randomize::{Order, Pace};
-use cntk_reader_core::format::options::Format;
+use cntk_reader_core::format::options::{Adapter, Format};
 use cntk_reader_core::option::release::Release;
 use cntk_reader_core::option::{FrontEnd, Written};
 use cntk_reader_core::stream::ElementType;
+use std::sync::Arc;
 
 /// Everything a reader is built from.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,8 +15,8 @@ pub struct ReaderSettings {
     pub shape: Shape,
     /// The deserializers in the order of the configuration; the first one is primary.
     pub deserializers: Vec<Box<dyn Format>>,
-    /// Streams of deserializers that are not for images, whose samples are transformed as images.
-    pub transformed: Vec<TransformedStream>,
+    /// Changes to the samples of opened deserializers, in the order of the deserializers.
+    pub adapters: Vec<Arc<dyn Adapter>>,
     /// Keys of sequences are numbers (`useNumericSequenceKeys`).
     pub numeric_keys: bool,
     /// Textual keys are numbered by hash (`hashSequenceKeys`).

@@ -2,8 +2,11 @@
 
 use super::options::*;
 use super::*;
+use cntk_reader_core::format::options::Adapter;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;
+use std::any::Any;
+use std::sync::Arc;
 
 const SCALE: &str = "[type=Scale;width=4;height=3;channels=2]";
 const LABELS: &str = "labels=[labelDim=10]";
@@ -396,14 +399,14 @@ fn transforms_of_other_streams() {
     };
     let settings =
         text("imageShape=3:4:2;transforms=([type=Transpose])", "reproducibleTransforms=1").unwrap();
-    let expected = TransformedStream {
-        deserializer: 0,
+    let stream = TransformedStream {
         stream: "x".into(),
         image: Some([3, 4, 2]),
         transforms: vec![TransformOptions::Transpose],
         reproducible: true,
     };
-    assert_eq!((settings.transformed, settings.multithreaded), (vec![expected], true));
+    let expected: Arc<dyn Adapter> = Arc::new(TransformedStreams { deserializer: 0, streams: vec![stream] });
+    assert_eq!((settings.adapters, settings.multithreaded), (vec![expected], true));
     let missing = "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.TextFormat-2.7.so'";
     assert_error(text("transforms=()", ""), R, missing);
     for shape in ["3:4", "3:4:0", "3:4:2:1", "-1:1:1", "4294967295:4294967295:4294967295"] {
@@ -411,13 +414,16 @@ fn transforms_of_other_streams() {
         let message = "'imageShape' in 'unknown:deserializers[0]:input:x' is no shape of an image.";
         assert_error(text(&stream, ""), I, message);
     }
-    assert!(text("imageShape=3:4:2", "").unwrap().transformed.is_empty());
+    assert!(text("imageShape=3:4:2", "").unwrap().adapters.is_empty());
     // Users' streams have shapes.
     let users = [UserType { name: "Mine", composable: true }];
     let text = "traceLevel=0;deserializers=([type=Mine;input=[x=[transforms=([type=Mean]:[type=Flip])]]])";
     let others = Others { users: &users, transforms: &["Flip"], ..Others::default() };
     let settings = Config::from_text(text).unwrap().settings(others).unwrap();
-    let [stream] = settings.transformed.as_slice() else { panic!("{:?}", settings.transformed) };
+    let [adapter] = settings.adapters.as_slice() else { panic!("{:?}", settings.adapters) };
+    let adapter: &dyn Any = &**adapter;
+    let Some(TransformedStreams { streams, .. }) = adapter.downcast_ref() else { panic!() };
+    let [stream] = streams.as_slice() else { panic!("{streams:?}") };
     assert_eq!((stream.stream.as_str(), stream.image), ("x", None));
     assert!(matches!(&stream.transforms[1], TransformOptions::User(user) if user.name == "Flip"));
     assert!(!settings.multithreaded);

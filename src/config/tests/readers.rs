@@ -58,7 +58,7 @@ fn defaults_of_a_composite_reader() {
             shared_ids: false,
             quirks: Quirks::default(),
         })],
-        transformed: Vec::new(),
+        adapters: Vec::new(),
         numeric_keys: true,
         hash_keys: false,
         order: Order::Block { window: WindowSize::Chunks(128), seed: 0 },

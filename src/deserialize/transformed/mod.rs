@@ -31,21 +31,18 @@ use cntk_reader_core::sequence::{
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION, bytes_of};
 use cntk_reader_core::user::transform::UserTransform;
 use cntk_reader_core::{Error, Result};
-pub use options::TransformedStream;
+pub use options::{TransformedStream, TransformedStreams};
 use output::Output;
 use std::any::Any;
 use std::sync::Arc;
 
 /// Puts transforms over streams of a deserializer. `users` has the transforms of users, by name.
-pub fn wrap(
+fn wrap(
     deserializer: AnyDeserializer,
-    streams: &[&TransformedStream],
+    streams: &[TransformedStream],
     users: &[(String, Arc<dyn UserTransform>)],
     corpus: &Arc<Corpus>,
 ) -> Result<AnyDeserializer> {
-    if streams.is_empty() {
-        return Ok(deserializer);
-    }
     Ok(match deserializer {
         AnyDeserializer::Known(inner) => {
             let keyed = Arc::clone(&inner);
@@ -125,7 +122,7 @@ struct Target {
 impl<D: ChunkSource + ?Sized + 'static> Transformed<D> {
     fn new(
         inner: Arc<D>,
-        options: &[&TransformedStream],
+        options: &[TransformedStream],
         users: &[(String, Arc<dyn UserTransform>)],
         keys: Keys,
     ) -> Result<Transformed<D>> {

@@ -1,13 +1,17 @@
 //! Options of streams that are transformed as images.
 
 use crate::transform::TransformOptions;
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::options::{Adapter, Users};
+use std::any::Any;
+use std::sync::Arc;
 
 /// A dense stream of a deserializer that is not for images, each of whose samples is an image of
 /// numbers: rows of pixels of channels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransformedStream {
-    /// Number of the deserializer.
-    pub deserializer: usize,
     /// Name of the stream.
     pub stream: String,
     /// Channels, columns and rows of a sample (`imageShape`); `None` if the stream has such a shape
@@ -17,4 +21,36 @@ pub struct TransformedStream {
     pub transforms: Vec<TransformOptions>,
     /// Random transforms depend on nothing but seed, sweep and sequence (`reproducibleTransforms`).
     pub reproducible: bool,
+}
+
+/// The streams of one deserializer that are transformed as images, at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TransformedStreams {
+    /// Number of the deserializer.
+    pub deserializer: usize,
+    /// Its streams.
+    pub streams: Vec<TransformedStream>,
+}
+
+impl Adapter for TransformedStreams {
+    fn deserializer(&self) -> usize {
+        self.deserializer
+    }
+
+    fn apply(
+        &self,
+        deserializer: AnyDeserializer,
+        users: &Users<'_>,
+        corpus: &Arc<Corpus>,
+    ) -> Result<AnyDeserializer> {
+        super::wrap(deserializer, &self.streams, users.transforms, corpus)
+    }
+
+    fn reproducible(&self) -> Vec<bool> {
+        self.streams.iter().map(|stream| stream.reproducible).collect()
+    }
+
+    fn equals(&self, other: &dyn Adapter) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
 }

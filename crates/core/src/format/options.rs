@@ -150,6 +150,32 @@ impl Signature {
     }
 }
 
+/// A change to the samples of an opened deserializer, such as transforms of images.
+pub trait Adapter: Any + Debug + Send + Sync {
+    /// Number of the deserializer.
+    fn deserializer(&self) -> usize;
+
+    /// Puts itself over the deserializer. `users` has the transforms of users.
+    fn apply(
+        &self,
+        deserializer: AnyDeserializer,
+        users: &Users<'_>,
+        corpus: &Arc<Corpus>,
+    ) -> Result<AnyDeserializer>;
+
+    /// For each stream with random draws of its own: whether they are reproducible.
+    fn reproducible(&self) -> Vec<bool>;
+
+    /// Whether the other change is the same.
+    fn equals(&self, other: &dyn Adapter) -> bool;
+}
+
+impl PartialEq for dyn Adapter {
+    fn eq(&self, other: &dyn Adapter) -> bool {
+        self.equals(other)
+    }
+}
+
 /// The result of [`Format::scan_ahead`], for [`Format::open`] of the same options.
 pub type Ahead = Box<dyn Any + Send>;
 
