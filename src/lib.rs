@@ -107,42 +107,19 @@ compile_error!(
      index caches are read in the processor's order of bytes"
 );
 
-// The modules below the front door. Data flows one way, and so do imports: config, deserialize, randomize, pack, reader,
-// then front and capi. They are public, but hidden, for the C interface's tests, the fuzz targets and the benchmarks;
-// nothing about them is promised.
-#[doc(hidden)]
-pub mod capi;
-#[doc(hidden)]
-pub mod config;
-pub mod convert;
-#[doc(hidden)]
-pub mod deserialize;
+mod builder;
 mod forms;
-mod front;
-/// What fuzz targets change inside the library, and the memory that they get.
-#[cfg(fuzzing)]
+mod iter;
+/// CNTK's configuration language and the typed options, for this project's other crates and its fuzz targets: no
+/// promise.
 #[doc(hidden)]
-pub mod fuzzing {
-    pub use cntk_reader_core::cpu::processor::fuzzing::*;
-    pub use cntk_reader_core::memory::pages::MOST_MEMORY;
-}
-pub mod inspect;
-/// Index caches: CNTK's files beside text files, by which they are opened without being scanned. See
-/// [`Builder::index_caches`].
-pub mod index {
-    pub use crate::deserialize::text::index::{CacheState, IndexCache, IndexSize};
-}
-pub mod order;
-#[doc(hidden)]
-pub mod pack;
-#[doc(hidden)]
-pub mod randomize;
-#[doc(hidden)]
-pub mod reader;
-pub mod stages;
-#[doc(hidden)]
-pub mod transform;
+pub mod language;
+mod minibatch;
+mod reader;
+#[cfg(test)]
+mod tests;
 
+pub use builder::Builder;
 pub use cntk_reader_core::error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
 pub use cntk_reader_core::format::recognize::FileFormat;
 pub use cntk_reader_core::log::{Level as LogLevel, set_sink as set_log_sink};
@@ -150,41 +127,40 @@ pub use cntk_reader_core::option::FrontEnd;
 pub use cntk_reader_core::runtime::cancel::Canceller;
 pub use cntk_reader_core::runtime::pool::{set_threads, threads};
 pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
-pub use config::{
-    Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
-    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
-    ReaderOptions,
+pub use cntk_reader_engine::pack::SparseColumns;
+pub use cntk_reader_engine::pack::layout::{Extent, GAP, Layout, Record, Run};
+pub use cntk_reader_engine::reader::{
+    Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Sizes,
 };
-pub use front::{
-    Builder, CanonicalColumns, EpochCursor, EpochIter, Minibatch, MinibatchStream, Packed, Padded, Reader,
+pub use forms::{CanonicalColumns, Packed, Padded};
+pub use iter::{EpochCursor, EpochIter};
+#[cfg(feature = "images")]
+pub use language::{Base64ImageDeserializer, ImageDeserializer};
+pub use language::{CbfDeserializer, Config, CtfDeserializer, ReaderOptions};
+#[cfg(feature = "speech")]
+pub use language::{
+    HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
+    LatticeDeserializer,
 };
-pub use pack::SparseColumns;
-pub use pack::layout::{Extent, GAP, Layout, Record, Run};
-pub use reader::{Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Sizes};
-
-/// Conversions of speech data: HTK features and Kaldi archives, labels (MLF) and text (CTF), and arrays for NumPy.
-pub mod speech {
-    pub use crate::convert::speech::{
-        SpeechConversion, htk_to_kaldi, htk_to_numpy, kaldi_to_htk, kaldi_to_mlf, kaldi_to_numpy,
-        mlf_to_kaldi, mlf_to_numpy, mlf_to_text, text_to_mlf,
-    };
-    pub use crate::convert::{Listener, Progress};
-}
+pub use minibatch::{Minibatch, MinibatchStream};
+pub use reader::Reader;
 
 /// Data files that are not in the file system, and compressed ones.
 ///
 /// [`mount`](files::mount) a [`FileSystem`](files::FileSystem) for a scheme, and every path of a data file that begins with this
-/// scheme is opened by it. Files whose names end in `.zst` or `.gz` are read like the plain files, and
-/// [`compress`](files::compress) writes those that are read fastest. The guide `docs/storage.md` has more.
+/// scheme is opened by it. Files whose names end in `.zst` or `.gz` are read like the plain files; the package
+/// `cntk-reader-tools` writes those that are read fastest. The guide `docs/storage.md` has more.
 pub mod files {
-    pub use crate::convert::{CompressOptions, Listener, Progress, compress, compress_with};
     pub use cntk_reader_core::file::mounted::{FileSystem, RemoteFile, mount, unmount};
 }
 
 /// Transforms of images, for [`ImageDeserializer`] and [`Base64ImageDeserializer`].
+#[cfg(feature = "images")]
 pub mod images {
-    pub use crate::config::typed::image::{Cast, Color, Crop, Intensity, Mean, Scale, Transform, Transpose};
-    pub use crate::transform::{Interpolation, ScaleMode};
+    pub use crate::language::typed::image::{
+        Cast, Color, Crop, Intensity, Mean, Scale, Transform, Transpose,
+    };
+    pub use cntk_reader_images::transform::{Interpolation, ScaleMode};
 }
 
 /// Formats and transforms of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
@@ -200,6 +176,26 @@ pub mod user {
         StreamData, UserChunk, UserDeserializer, UserSequence,
     };
 }
+
+// What may move to, or be used from, other threads. A promise: code that breaks it does not compile.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_sync<T: Sync>() {}
+    is_send::<Reader>();
+    is_send::<EpochIter<'_>>();
+    is_send::<EpochCursor>();
+    is_sync::<EpochCursor>();
+    is_send::<std::sync::Mutex<Reader>>();
+    is_sync::<std::sync::Mutex<Reader>>();
+    is_send::<Builder>();
+    is_send::<Error>();
+    is_sync::<Error>();
+    is_send::<Minibatch>();
+    is_sync::<Minibatch>();
+    is_send::<MinibatchStream<'_>>();
+    is_send::<Config>();
+    is_sync::<Config>();
+};
 
 /// The programs of the guides compile.
 #[cfg(doctest)]

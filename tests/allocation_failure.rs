@@ -20,10 +20,10 @@ mod runs;
 #[path = "allocation_failure/user.rs"]
 mod user;
 
-use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use cntk_reader::{ErrorKind, Result};
 use cntk_reader_core::runtime::pool;
+use cntk_reader_engine::randomize::SIZE_UNLIMITED;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use common::is_long;
 use common::seen::Seen;
 use runs::{Conversion, Reading, Run, Work, runs};

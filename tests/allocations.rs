@@ -2,14 +2,14 @@
 //!
 //! The allocator counts for the whole process, the library's threads included, so this file has a single test.
 
-use cntk_reader::capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
-use cntk_reader::capi::minibatch::{cntk_reader_minibatch_read, cntk_reader_minibatch_release};
-use cntk_reader::capi::reader::cntk_reader_free;
-use cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
-use cntk_reader::capi::status::cntk_reader_status::CNTK_READER_STATUS_OK;
-use cntk_reader::config::from_text;
-use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::from_text;
+use cntk_reader_capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
+use cntk_reader_capi::minibatch::{cntk_reader_minibatch_read, cntk_reader_minibatch_release};
+use cntk_reader_capi::reader::cntk_reader_free;
+use cntk_reader_capi::source::{cntk_reader_open, cntk_reader_source};
+use cntk_reader_capi::status::cntk_reader_status::CNTK_READER_STATUS_OK;
+use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::mem::MaybeUninit;
 use std::path::Path;

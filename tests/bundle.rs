@@ -2,12 +2,12 @@
 
 mod common;
 
-use cntk_reader::config::from_text;
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::from_text;
 use cntk_reader_core::log::set_sink;
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_engine::randomize::SIZE_UNLIMITED;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use common::rng::Rng;
 use common::seen::read_all;
 use std::fmt::Write;

@@ -2,13 +2,13 @@
 
 mod common;
 
-use cntk_reader::config::from_text;
 use cntk_reader::files::{FileSystem, RemoteFile, mount};
-use cntk_reader::reader::{Others, Reader as Engine};
+use cntk_reader::language::from_text;
 use cntk_reader::user::{
     FetchedChunk, Sequences, StreamData, StreamInfo, UserChunk, UserDeserializer, UserSequence,
 };
 use cntk_reader::{Canceller, CtfDeserializer, Epoch, Error, ErrorKind, Reader, ReaderOptions, Result};
+use cntk_reader_engine::reader::{Others, Reader as Engine};
 use common::rng::Rng;
 use common::scenario::Scenario;
 use common::seen;

@@ -5,9 +5,9 @@ mod common;
 #[path = "changed/opened_again.rs"]
 mod opened_again;
 
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::{Epoch, Error, Reader};
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -6,12 +6,12 @@
 mod common;
 
 use cntk_reader::Result;
-use cntk_reader::config::{self, UserType};
-use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader::language::{self, UserType};
 use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_core::user::{
     Buffer, Registered, Scalar, Sequences, StreamData, UserChunk, UserDeserializer,
 };
+use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
 use common::child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -93,7 +93,7 @@ fn read_some(exits: bool) -> Reader {
         sections.join(" : ")
     );
     let users = types.map(|(name, _)| UserType { name, composable: true });
-    let options = config::from_text_with(&text, &users).expect("a configuration");
+    let options = language::from_text_with(&text, &users).expect("a configuration");
     let registered = types.map(|(kind, name)| {
         let streams = [StreamInfo::dense(name, &[1])];
         let slow = Slow { streams, exits: exits && name == "y" };

@@ -6,19 +6,19 @@
 
 mod common;
 
-use ::cntk_reader::capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
-use ::cntk_reader::capi::error::{cntk_reader_error, cntk_reader_error_free, cntk_reader_error_get_text};
-use ::cntk_reader::capi::failure::{cntk_reader_failure, cntk_reader_failure_set_message};
-use ::cntk_reader::capi::minibatch::{cntk_reader_minibatch_read, cntk_reader_minibatch_release};
-use ::cntk_reader::capi::process::cntk_reader_callbacks_end;
-use ::cntk_reader::capi::reader::{cntk_reader as Handle, cntk_reader_free};
-use ::cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
-use ::cntk_reader::capi::status::cntk_reader_status;
-use ::cntk_reader::capi::user_chunk::cntk_reader_user_chunk;
-use ::cntk_reader::capi::user_data::{
+use cntk_reader_capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
+use cntk_reader_capi::error::{cntk_reader_error, cntk_reader_error_free, cntk_reader_error_get_text};
+use cntk_reader_capi::failure::{cntk_reader_failure, cntk_reader_failure_set_message};
+use cntk_reader_capi::minibatch::{cntk_reader_minibatch_read, cntk_reader_minibatch_release};
+use cntk_reader_capi::process::cntk_reader_callbacks_end;
+use cntk_reader_capi::reader::{cntk_reader as Handle, cntk_reader_free};
+use cntk_reader_capi::source::{cntk_reader_open, cntk_reader_source};
+use cntk_reader_capi::status::cntk_reader_status;
+use cntk_reader_capi::user_chunk::cntk_reader_user_chunk;
+use cntk_reader_capi::user_data::{
     cntk_reader_user_array, cntk_reader_user_stream, cntk_reader_user_stream_data,
 };
-use ::cntk_reader::capi::user_deserializer::cntk_reader_user_deserializer;
+use cntk_reader_capi::user_deserializer::cntk_reader_user_deserializer;
 use common::child;
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;

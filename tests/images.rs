@@ -3,10 +3,10 @@
 
 mod common;
 
-use cntk_reader::pack::Minibatch;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
-use cntk_reader::{Result, config};
+use cntk_reader::{Result, language};
 use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_engine::pack::Minibatch;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ impl<'a> Setup<'a> {
         // The first of two equal keys would count.
         let text =
             if reader.contains("randomize=true") { text.replace("\nrandomize=false", "") } else { text };
-        Reader::open(&config::from_text(&text)?)
+        Reader::open(&language::from_text(&text)?)
     }
 
     fn started(&self, epoch: Epoch) -> Reader {

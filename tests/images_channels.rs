@@ -5,8 +5,8 @@
 
 mod common;
 
-use cntk_reader::config;
-use cntk_reader::reader::{Epoch, Reader};
+use cntk_reader::language;
+use cntk_reader_engine::reader::{Epoch, Reader};
 use std::path::{Path, PathBuf};
 
 const WIDTH: usize = 5;
@@ -272,7 +272,7 @@ fn read(folder: &Path, image: &Path, keys: &str, transforms: &str) -> Result<(Ve
          input=[features=[transforms=({transforms})]\nlabels=[labelDim=1]]])",
         map.display()
     );
-    let mut reader = Reader::open(&config::from_text(&text).unwrap()).unwrap();
+    let mut reader = Reader::open(&language::from_text(&text).unwrap()).unwrap();
     reader.start_epoch(&Epoch::sweeps(1).minibatch_size(1)).unwrap();
     let minibatch = reader.read().map_err(|error| error.to_string())?;
     let declared = reader.streams()[0].shape.clone();

@@ -3,8 +3,8 @@
 // What these helpers unwrap are files of the project.
 #![allow(clippy::unwrap_used)]
 
-use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, Header, WebpChannels};
 use cntk_reader_core::image::{Image, Pixels, Region};
+use cntk_reader_images::decode::{DecodeOptions, Decoder, Header, WebpChannels};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::alloc::{GlobalAlloc, Layout, System};

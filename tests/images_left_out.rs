@@ -5,10 +5,10 @@
 
 mod common;
 
-use cntk_reader::config::{self, ReaderType, Section};
-use cntk_reader::pack::Minibatch;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::{self, ReaderType, Section};
 use cntk_reader_core::log;
+use cntk_reader_engine::pack::Minibatch;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
@@ -40,13 +40,13 @@ fn text(kind: &str, file: &Path, keys: &str) -> String {
 }
 
 fn open(kind: &str, file: &Path, keys: &str) -> cntk_reader::Result<Reader> {
-    Reader::open(&config::from_text(&text(kind, file, keys))?)
+    Reader::open(&language::from_text(&text(kind, file, keys))?)
 }
 
 /// Where CNTK's own reader would be.
 fn open_in_cntks_place(kind: &str, file: &Path, keys: &str) -> cntk_reader::Result<Reader> {
     let section = Section::parse("reader", &text(kind, file, keys))?;
-    Reader::open(&config::from_reader_section(&section, ReaderType::Composite, false)?)
+    Reader::open(&language::from_reader_section(&section, ReaderType::Composite, false)?)
 }
 
 /// The keys of a minibatch, or the error's message.
@@ -360,7 +360,7 @@ fn images_alone_start_with_a_truncation_length_where_they_are_truncated() {
     let map = map_of(folder.path(), &["p8x8.png", "p9x13.png"]);
     let options = "truncated=true\ntruncationLength=1";
     let text = text("ImageDeserializer", &map, options).replace("randomize=false", "randomize=true");
-    let mut reader = Reader::open(&config::from_text(&text).unwrap()).unwrap();
+    let mut reader = Reader::open(&language::from_text(&text).unwrap()).unwrap();
     reader
         .start_epoch(&Epoch::sweeps(1).read_config(ReadConfig::new(2).truncation_length(1)))
         .expect("it has been asked for");

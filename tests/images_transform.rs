@@ -5,11 +5,12 @@ mod common;
 #[path = "images/pictures.rs"]
 mod pictures;
 
-use cntk_reader::config::{self, Section, options::TransformOptions};
-use cntk_reader::transform::{Chain, Draw, Plan, Scratch};
+use cntk_reader::language::options::TransformOptions;
+use cntk_reader::language::{self, Section};
 use cntk_reader::{ElementType, Error, ErrorKind, Result};
 use cntk_reader_core::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
 use cntk_reader_core::user::transform::UserTransform;
+use cntk_reader_images::transform::{Chain, Draw, Plan, Scratch};
 use pictures::{noise, picture};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -22,7 +23,7 @@ fn options(text: &str) -> TransformOptions {
     let (name, keys) = text.split_once(' ').unwrap_or((text, ""));
     let keys = keys.replace("File=", &format!("File={FILES}/")).replace(' ', "\n");
     let section = Section::parse("test", &keys).expect("a section");
-    config::transform(&section, name).expect("options")
+    language::transform(&section, name).expect("options")
 }
 
 fn chain_of(transforms: &[&str], element: ElementType, reproducible: bool) -> Chain {
@@ -327,7 +328,7 @@ fn files_are_checked_at_once() {
     let file = folder.path().join("file.xml").to_str().expect("a path").to_owned();
     let error = |name: &str, keys: &str| {
         let section = Section::parse("test", &format!("{keys}\n{}File={file}", name.to_ascii_lowercase()));
-        let options = config::transform(&section.expect("a section"), name).expect("options");
+        let options = language::transform(&section.expect("a section"), name).expect("options");
         match Chain::new(&[options], &[], ElementType::Float, false) {
             Ok(_) => "no error".to_owned(),
             Err(error) => error.message().replace(&file, "FILE"),
@@ -420,7 +421,7 @@ impl UserTransform for Mark {
 fn users_transforms_take_part() {
     let users: [(String, Arc<dyn UserTransform>); 1] = [("mark".to_owned(), Arc::new(Mark))];
     let user = |name: &str, seed: u32| {
-        TransformOptions::User(config::options::UserTransformOptions { name: name.to_owned(), seed })
+        TransformOptions::User(language::options::UserTransformOptions { name: name.to_owned(), seed })
     };
     let make = |transforms: &[TransformOptions], reproducible| {
         Chain::new(transforms, &users, ElementType::Float, reproducible)

@@ -3,10 +3,11 @@
 
 mod common;
 
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::inspect::{CheckOptions, Severity};
 use cntk_reader::{Builder, Epoch, Reader, Result};
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_tools::Look;
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
+use cntk_reader_tools::inspect::{CheckOptions, Severity};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
@@ -102,7 +103,7 @@ fn read(settings: &str, deserializers: &[&str]) -> Result<Vec<(f32, usize)>> {
 fn has_errors(settings: &str, deserializers: &[&str]) -> bool {
     let data = builder(settings, deserializers).and_then(Builder::inspect).expect("data");
     let mut errors = false;
-    let mut listen = |finding: cntk_reader::inspect::Finding| {
+    let mut listen = |finding: cntk_reader_tools::inspect::Finding| {
         errors |= finding.severity == Severity::Error;
         ControlFlow::Continue(())
     };

@@ -2,8 +2,8 @@
 
 mod common;
 
-use cntk_reader::speech::{self, SpeechConversion};
 use cntk_reader::{Epoch, ReadConfig, Reader};
+use cntk_reader_tools::speech::{self, SpeechConversion};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;

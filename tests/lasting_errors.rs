@@ -4,9 +4,9 @@
 
 mod common;
 
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::user::{UserChunk, UserDeserializer};
 use cntk_reader::{ElementType, Epoch, Error, ErrorKind, Reader, StreamInfo};
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use std::fmt::Write;
 use std::fs;
 use std::ops::ControlFlow;

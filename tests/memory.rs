@@ -4,9 +4,9 @@
 
 mod common;
 
-use cntk_reader::config::from_text;
-use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::from_text;
+use cntk_reader_engine::randomize::SIZE_UNLIMITED;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -3,6 +3,7 @@
 
 use cntk_reader::user::{FetchedChunk, Sequences, StreamData, UserChunk, UserDeserializer, UserSequence};
 use cntk_reader::{Builder, CtfDeserializer, Epoch, Reader, Result, StreamInfo};
+use cntk_reader_tools::Look;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -292,7 +293,7 @@ fn a_check_of_users_data_does_not_run_them_on_the_pool() {
                 findings.push(finding);
                 std::ops::ControlFlow::Continue(())
             };
-            data.check(&cntk_reader::inspect::CheckOptions::default(), &mut keep, &mut |_| ())
+            data.check(&cntk_reader_tools::inspect::CheckOptions::default(), &mut keep, &mut |_| ())
                 .expect("a summary");
             assert!(findings.is_empty(), "{findings:?}");
             user.check_threads();

@@ -4,9 +4,9 @@
 
 mod common;
 
-use cntk_reader::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{Epoch, POSITION_KEY, ReadConfig, Reader};
 use cntk_reader_core::error::ErrorKind;
+use cntk_reader_engine::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_engine::reader::{Epoch, POSITION_KEY, ReadConfig, Reader};
 use common::data::TextData;
 use common::rng::Rng;
 use common::scenario::{LIMIT, Mode, Scenario, compare, open};

@@ -3,12 +3,12 @@
 mod common;
 
 use cntk_reader::Result;
-use cntk_reader::config::from_text;
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::randomize::SWEEPS_UNLIMITED;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::from_text;
 use cntk_reader_core::error::ErrorKind;
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_engine::randomize::SWEEPS_UNLIMITED;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use common::reading::{check_errors, epoch, use_it};
 use common::seen::read_all;
 use std::collections::BTreeSet;

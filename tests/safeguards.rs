@@ -3,9 +3,9 @@
 
 mod common;
 
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
-use cntk_reader::{Result, config};
+use cntk_reader::{Result, language};
 use cntk_reader_core::error::ErrorKind;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use common::quiet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn epoch(sweeps: Option<u64>, read: ReadConfig) -> Epoch {
 
 fn open(text: &str) -> Reader {
     quiet();
-    Reader::open(&config::from_text(text).expect("a configuration")).expect("a reader")
+    Reader::open(&language::from_text(text).expect("a configuration")).expect("a reader")
 }
 
 /// A configuration for a text file of a stream `x` with these values of a sample.

@@ -3,8 +3,8 @@
 
 mod common;
 
-use cntk_reader::speech::{self, SpeechConversion};
 use cntk_reader::{Epoch, Minibatch, Reader};
+use cntk_reader_tools::speech::{self, SpeechConversion};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;

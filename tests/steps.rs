@@ -3,13 +3,13 @@
 
 mod common;
 
-use cntk_reader::reader::{Others, Reader as Engine};
 use cntk_reader::user::{
     FetchedChunk, Sequences, StreamData, StreamInfo, UserChunk, UserDeserializer, UserSequence,
 };
 use cntk_reader::{
     Canceller, CtfDeserializer, Epoch, EpochCursor, ErrorKind, Minibatch, Reader, ReaderOptions, Result,
 };
+use cntk_reader_engine::reader::{Others, Reader as Engine};
 use common::rng::Rng;
 use common::scenario::{LIMIT, Scenario};
 use common::seen::{self, Seen};
@@ -332,7 +332,7 @@ fn polled_minibatches_are_those_of_an_undisturbed_run() {
         let mut expected = seen::read_all(&mut scenario.started(&config), LIMIT).expect("an undisturbed run");
         expected.retain(|seen| !seen.streams.is_empty());
 
-        let settings = cntk_reader::config::from_text(&config).expect("a configuration");
+        let settings = cntk_reader::language::from_text(&config).expect("a configuration");
         let canceller = Canceller::new();
         let others = Others { canceller: Some(&canceller), ..Others::default() };
         let mut reader = Engine::open_with(&settings, &others).expect("a reader");

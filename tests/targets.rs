@@ -2,11 +2,11 @@
 
 mod common;
 
-use cntk_reader::convert::{
+use cntk_reader::{CtfDeserializer, ElementType, Error, Reader};
+use cntk_reader_tools::convert::{
     ConvertOptions, Data, Format, TextToBinary, convert, parse_streams, text_to_binary,
 };
-use cntk_reader::files::compress;
-use cntk_reader::{CtfDeserializer, ElementType, Error, Reader};
+use cntk_reader_tools::files::compress;
 use common::child;
 use std::fs;
 use std::ops::ControlFlow;

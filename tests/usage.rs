@@ -2,8 +2,8 @@
 //!
 //! Both count for the whole process, so this file has a single test.
 
-use cntk_reader::config::from_text;
-use cntk_reader::reader::{Epoch, MemoryUse, ReadConfig, Reader};
+use cntk_reader::language::from_text;
+use cntk_reader_engine::reader::{Epoch, MemoryUse, ReadConfig, Reader};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Users' deserializers through readers: orders, states, checkpoints, failures, threads and releases.
 
-use cntk_reader::config::{self, UserType};
-use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader::language::{self, UserType};
 use cntk_reader::{Error, ErrorKind, Result};
 use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
 use cntk_reader_core::stream::StreamInfo;
@@ -9,6 +8,7 @@ use cntk_reader_core::user::{
     FetchedChunk, Keys, Registered, SequenceMatcher, Sequences, StreamData, UserChunk, UserDeserializer,
     UserSequence,
 };
+use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -87,7 +87,7 @@ fn open_with(
     };
     let registered = [Registered::new("Numbers", Arc::new(numbers))?];
     assert_eq!(registered[0].is_composable(), composable);
-    let options = config::from_text_with(text, &[UserType { name: "Numbers", composable }])?;
+    let options = language::from_text_with(text, &[UserType { name: "Numbers", composable }])?;
     Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
 }
 
@@ -308,7 +308,7 @@ fn user_code_may_read_with_another_reader() {
     }
     let mut inner = open("randomize = false", true, &[5; 20], &Arc::default()).expect("a reader");
     inner.start_epoch(&epoch(5, 1, 1, 0)).expect("an epoch");
-    let options = config::from_text_with("randomize = false", &[UserType { name: "n", composable: false }]);
+    let options = language::from_text_with("randomize = false", &[UserType { name: "n", composable: false }]);
     let nested = Nested(inner.streams().to_vec(), Mutex::new(inner));
     let registered = [Registered::new("n", Arc::new(nested)).expect("a deserializer")];
     let mut outer = Reader::open_with(

@@ -3,10 +3,7 @@
 
 mod common;
 
-use cntk_reader::config::{self, ReaderType, Section};
-use cntk_reader::pack::Minibatch;
-use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader::language::{self, ReaderType, Section};
 use cntk_reader::{Error, Result};
 use cntk_reader_core::error::Cause;
 use cntk_reader_core::format::ChunkInfo;
@@ -16,6 +13,9 @@ use cntk_reader_core::user::{
     Factory, FetchedChunk, Keys, Request, SequenceMatcher, Sequences, UserChunk, UserDeserializer,
     UserSequence,
 };
+use cntk_reader_engine::pack::Minibatch;
+use cntk_reader_engine::randomize::SIZE_UNLIMITED;
+use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -148,7 +148,7 @@ impl Factory for Maker {
         assert_eq!(
             request
                 .description
-                .get::<cntk_reader::config::Section>()
+                .get::<cntk_reader::language::Section>()
                 .expect("a section")
                 .text("frameMode")?,
             "false"
@@ -166,7 +166,7 @@ const FORMULA: &str = "[ type = Formula ; module = Elsewhere ]";
 fn open(text: &str, control: &Arc<Control>) -> Result<Reader> {
     common::quiet();
     let section = Section::parse("unknown", text)?;
-    let options = config::from_reader_section(&section, ReaderType::Composite, true)?;
+    let options = language::from_reader_section(&section, ReaderType::Composite, true)?;
     let maker = Maker(Arc::clone(control));
     Reader::open_with(&options, &Others { registered: &[], factory: Some(&maker), ..Others::default() })
 }

@@ -1,8 +1,8 @@
 //! The bare decoder: files are read and decoded one after the other, and nothing else is done with them.
 
 use crate::sums::Sums;
-use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, WebpChannels};
 use cntk_reader_core::image::{Image, Pixels, Region};
+use cntk_reader_images::decode::{DecodeOptions, Decoder, WebpChannels};
 use serde_json::json;
 use std::error::Error;
 use std::fs::File;

@@ -2,10 +2,10 @@
 
 use crate::allocations;
 use crate::sums::Sums;
-use cntk_reader::config;
-use cntk_reader::pack::Minibatch;
-use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language;
+use cntk_reader_engine::pack::Minibatch;
+use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use serde_json::json;
 use std::error::Error;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn measure(
     sweeps: usize,
     is_checked: bool,
 ) -> Result<String, Box<dyn Error>> {
-    let settings = config::from_text(&std::fs::read_to_string(config)?)?;
+    let settings = language::from_text(&std::fs::read_to_string(config)?)?;
     let clock = Instant::now();
     let mut reader = Reader::open(&settings)?;
     let open = clock.elapsed().as_secs_f64();

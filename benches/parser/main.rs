@@ -15,11 +15,12 @@
 //! The last two get the numbers one by one, found beforehand and not timed: a reader that used them would have to find
 //! and to store them as well.
 
-use cntk_reader::config::{self, options::TextOptions};
-use cntk_reader::deserialize::text::TextDeserializer;
+use cntk_reader::language;
+use cntk_reader::language::options::TextOptions;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::ChunkTable;
 use cntk_reader_core::runtime::pool::{self, Pool};
+use cntk_reader_text::ctf::TextDeserializer;
 use std::error::Error;
 use std::fs::File;
 use std::hint::black_box;
@@ -60,7 +61,7 @@ impl Times {
 }
 
 fn run(config: &str) -> Result<String, Box<dyn Error>> {
-    let options = config::from_file(Path::new(config))?;
+    let options = language::from_file(Path::new(config))?;
     let [Some(text)] = options.formats().map(|format| format.of::<TextOptions>()).collect::<Vec<_>>()[..]
     else {
         return Err("The configuration must have one deserializer, of text.".into());

@@ -2,11 +2,11 @@
 
 use crate::live;
 use crate::sums::Sums;
-use cntk_reader::config;
-use cntk_reader::config::options::ReaderSettings;
-use cntk_reader::pack::Minibatch;
-use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language;
+use cntk_reader::language::options::ReaderSettings;
+use cntk_reader_engine::pack::Minibatch;
+use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use serde_json::json;
 use std::error::Error;
 use std::path::Path;
@@ -65,7 +65,7 @@ pub fn open(config: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 fn settings(config: &Path) -> Result<ReaderSettings, Box<dyn Error>> {
-    Ok(config::from_text(&std::fs::read_to_string(config)?)?)
+    Ok(language::from_text(&std::fs::read_to_string(config)?)?)
 }
 
 /// Reads to the end of the sweep.

@@ -1,8 +1,8 @@
 //! The generated values in other formats: CNTK's binary one, and those that other readers read.
 
 use crate::shapes::Shape;
-use cntk_reader::convert::{StreamRule, TextToBinary, text_to_binary};
 use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_tools::convert::{StreamRule, TextToBinary, text_to_binary};
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};

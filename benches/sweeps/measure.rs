@@ -4,10 +4,10 @@ use crate::allocations;
 use crate::generate::sums_path;
 use crate::shapes::{Shape, Stream};
 use crate::sums::{StreamSums, Sums};
-use cntk_reader::config;
-use cntk_reader::pack::{Minibatch, StreamMinibatch};
-use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language;
+use cntk_reader_engine::pack::{Minibatch, StreamMinibatch};
+use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
@@ -21,7 +21,7 @@ const TIMED_SWEEPS: usize = 4;
 pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box<dyn Error>> {
     let expected = std::fs::read_to_string(sums_path(data))?;
     let path = data.to_str().ok_or("The path of the data is not UTF-8.")?;
-    let options = config::from_text(&shape.config(path, false, false))?;
+    let options = language::from_text(&shape.config(path, false, false))?;
 
     let clock = Instant::now();
     let mut reader = Reader::open(&options)?;

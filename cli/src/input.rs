@@ -2,12 +2,13 @@
 
 use crate::args::Global;
 use crate::exit::Failure;
-use cntk_reader::inspect::{
+use cntk_reader::{Builder, CbfDeserializer, Config, FileFormat, Reader};
+use cntk_reader_core::file::address;
+use cntk_reader_tools::Look;
+use cntk_reader_tools::inspect::{
     BareFiles, Brief, CheckOptions, CheckProgress, CheckSummary, Finding, Inspector, SequenceReader,
     TextOutline,
 };
-use cntk_reader::{Builder, CbfDeserializer, Config, FileFormat, Reader};
-use cntk_reader_core::file::address;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use crate::commands::convert::ArrowOptions;
 use crate::exit::Failure;
 use crate::progress::Progress;
-use cntk_reader::convert::{Data, Digest};
+use cntk_reader_tools::convert::{Data, Digest};
 
 fn missing<T>() -> Result<T, Failure> {
     let message = "This build of the tool reads and writes no Arrow files. Build it with the feature 'arrow': \

@@ -4,8 +4,9 @@ use crate::args::Global;
 use crate::exit::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
-use cntk_reader::inspect::{CheckOptions, TextOutline};
 use cntk_reader::{Builder, CbfDeserializer, ErrorKind, FrontEnd, Reader, ReaderOptions};
+use cntk_reader_tools::Look;
+use cntk_reader_tools::inspect::{CheckOptions, TextOutline};
 use std::ops::ControlFlow;
 
 /// How a text file without a configuration is searched for its streams.

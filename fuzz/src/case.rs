@@ -2,8 +2,8 @@
 
 use crate::choices::Choices;
 use crate::common::reading::{check_errors, epoch, use_it};
-use cntk_reader::config::from_text;
-use cntk_reader::reader::Epoch;
+use cntk_reader::language::from_text;
+use cntk_reader_engine::reader::Epoch;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

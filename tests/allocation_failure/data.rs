@@ -1,8 +1,8 @@
 //! The data of the runs.
 
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::speech::{SpeechConversion, htk_to_kaldi};
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
+use cntk_reader_tools::speech::{SpeechConversion, htk_to_kaldi};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;

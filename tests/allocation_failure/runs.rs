@@ -4,14 +4,14 @@ use crate::data::{STATES, VALUES, to_binary, write_all};
 use crate::image::Cast;
 use crate::user::{Arrays, Knows};
 use cntk_reader::Result;
-use cntk_reader::config::{UserType, from_text_with};
-use cntk_reader::convert::{
-    ConvertOptions, Data, Format, Listener, Progress, binary_to_text, convert, text_to_binary,
-};
-use cntk_reader::reader::{Others, Reader};
-use cntk_reader::speech::{self, SpeechConversion};
+use cntk_reader::language::{UserType, from_text_with};
 use cntk_reader::{CtfDeserializer, ReaderOptions};
 use cntk_reader_core::user::Registered;
+use cntk_reader_engine::reader::{Others, Reader};
+use cntk_reader_tools::convert::{
+    ConvertOptions, Data, Format, Listener, Progress, binary_to_text, convert, text_to_binary,
+};
+use cntk_reader_tools::speech::{self, SpeechConversion};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Reads as much as can be read, and checks the errors.
 
 use super::seen::{self, Seen};
-use cntk_reader::config::options::ReaderSettings;
-use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::options::ReaderSettings;
 use cntk_reader::{Error, ErrorKind, Result};
+use cntk_reader_engine::randomize::SIZE_UNLIMITED;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 
 /// An epoch of two sweeps.
 pub fn epoch(workers: u64, rank: u64, minibatch: u64) -> Epoch {

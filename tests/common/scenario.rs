@@ -3,9 +3,9 @@
 use super::data::TextData;
 use super::rng::Rng;
 use super::seen::Seen;
-use cntk_reader::config::from_text;
-use cntk_reader::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::from_text;
+use cntk_reader_engine::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::fmt::Write;
 use std::path::Path;
 

@@ -1,10 +1,10 @@
 //! Copies of what minibatches contain, for comparison after their buffers have returned to the pool.
 
 use cntk_reader::Result;
-use cntk_reader::pack::Minibatch;
-use cntk_reader::pack::layout::Layout;
-use cntk_reader::reader::Reader;
 use cntk_reader_core::stream::{Storage, StreamInfo};
+use cntk_reader_engine::pack::Minibatch;
+use cntk_reader_engine::pack::layout::Layout;
+use cntk_reader_engine::reader::Reader;
 use std::fmt::Write;
 
 /// One minibatch.
@@ -26,7 +26,7 @@ pub struct SeenStream {
 
 impl Seen {
     pub fn of(minibatch: &Minibatch, streams: &[StreamInfo]) -> Self {
-        let stream = |(info, stream): (&StreamInfo, &cntk_reader::pack::StreamMinibatch)| {
+        let stream = |(info, stream): (&StreamInfo, &cntk_reader_engine::pack::StreamMinibatch)| {
             let bytes = stream.block();
             let data = match info.storage {
                 Storage::Dense => {

@@ -2,7 +2,8 @@
 
 use super::*;
 use cntk_reader::LogLevel;
-use cntk_reader::config::{ReaderType, Section, options::Release};
+use cntk_reader::language::options::Release;
+use cntk_reader::language::{ReaderType, Section};
 
 /// The configuration with keys of the reader, of the deserializer and of the stream.
 fn text(reader: &str, deserializer: &str, stream: &str) -> String {
@@ -110,7 +111,7 @@ fn verbosity_raises_the_trace_level() {
     // The deserializer logs at the reader's level.
     let settings =
         Config::from_text(&text("verbosity = 2", "", "")).unwrap().settings(Default::default()).unwrap();
-    let Some(options) = settings.deserializers[0].of::<cntk_reader::config::options::TextOptions>() else {
+    let Some(options) = settings.deserializers[0].of::<cntk_reader::language::options::TextOptions>() else {
         panic!()
     };
     assert_eq!(options.log.trace_level, 2);

@@ -2,10 +2,10 @@
 
 use crate::calls;
 use crate::common::rng::Rng;
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::files::compress;
-use cntk_reader::speech::{self, SpeechConversion};
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
+use cntk_reader_tools::files::compress;
+use cntk_reader_tools::speech::{self, SpeechConversion};
 use flate2::write::GzEncoder;
 use std::fmt::Write as _;
 use std::fs;

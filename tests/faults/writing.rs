@@ -7,15 +7,15 @@ use crate::common::seen::{self, Seen};
 use crate::data;
 use crate::every_call::{self, FAULTS, Place, Report};
 use crate::watchdog::Watchdog;
-use cntk_reader::config::from_text;
-use cntk_reader::convert::{
-    ConvertOptions, Data, Format, TextToBinary, convert, parse_streams, text_to_binary,
-};
-use cntk_reader::files::compress;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
-use cntk_reader::speech::{self, SpeechConversion};
+use cntk_reader::language::from_text;
 use cntk_reader::{Error, Result};
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader_tools::convert::{
+    ConvertOptions, Data, Format, TextToBinary, convert, parse_streams, text_to_binary,
+};
+use cntk_reader_tools::files::compress;
+use cntk_reader_tools::speech::{self, SpeechConversion};
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;

@@ -1,8 +1,8 @@
 //! The bytes of checkpoints of every golden case, after every step.
 
 use crate::{Directory, cases, common, compare, unpack};
-use cntk_reader::config::from_text;
-use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::language::from_text;
+use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;

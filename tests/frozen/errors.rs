@@ -2,8 +2,8 @@
 
 use crate::mutation::mutated;
 use crate::{Directory, cases, common, compare, unpack};
-use cntk_reader::config::from_text;
-use cntk_reader::reader::Reader;
+use cntk_reader::language::from_text;
+use cntk_reader_engine::reader::Reader;
 use std::path::Path;
 
 /// Variants of each configuration.

@@ -1,26 +1,26 @@
 //! Drives the library through its C ABI, as a C program would, for the golden cases.
 
-use ::cntk_reader::capi::configuration::{cntk_reader_configuration, cntk_reader_configuration_set};
-use ::cntk_reader::capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
-use ::cntk_reader::capi::error::{
+use cntk_reader_capi::configuration::{cntk_reader_configuration, cntk_reader_configuration_set};
+use cntk_reader_capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
+use cntk_reader_capi::error::{
     cntk_reader_error, cntk_reader_error_describe, cntk_reader_error_free, cntk_reader_error_info,
     cntk_reader_exception,
 };
-use ::cntk_reader::capi::minibatch::{
+use cntk_reader_capi::minibatch::{
     cntk_reader_minibatch_describe, cntk_reader_minibatch_get_key_text, cntk_reader_minibatch_info,
     cntk_reader_minibatch_read, cntk_reader_minibatch_release,
 };
-use ::cntk_reader::capi::minibatch_handle::cntk_reader_minibatch;
-use ::cntk_reader::capi::minibatch_stream::{
+use cntk_reader_capi::minibatch_handle::cntk_reader_minibatch;
+use cntk_reader_capi::minibatch_stream::{
     cntk_reader_minibatch_stream, cntk_reader_minibatch_stream_describe, cntk_reader_record,
 };
-use ::cntk_reader::capi::reader::{
+use cntk_reader_capi::reader::{
     cntk_reader, cntk_reader_describe, cntk_reader_free, cntk_reader_info, cntk_reader_stream_describe,
 };
-use ::cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
-use ::cntk_reader::capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
-use ::cntk_reader::capi::status::cntk_reader_status;
-use ::cntk_reader::capi::stream::{cntk_reader_element, cntk_reader_storage, cntk_reader_stream_info};
+use cntk_reader_capi::source::{cntk_reader_open, cntk_reader_source};
+use cntk_reader_capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
+use cntk_reader_capi::status::cntk_reader_status;
+use cntk_reader_capi::stream::{cntk_reader_element, cntk_reader_storage, cntk_reader_stream_info};
 use cntk_reader_core::error::Location;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};

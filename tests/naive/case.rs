@@ -5,9 +5,9 @@ use super::{Expected, Mode, Model, Sample, Sequence, cut, join};
 use crate::common::rng::Rng;
 use crate::common::scenario::open;
 use cntk_reader::ErrorKind;
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::reader::{Epoch, POSITION_KEY, ReadConfig, Reader};
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_engine::reader::{Epoch, POSITION_KEY, ReadConfig, Reader};
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -341,11 +341,11 @@ impl Case {
         match self.format {
             Format::Compressed => {
                 let packed = path("ctf.zst");
-                let mut options = cntk_reader::files::CompressOptions::default();
+                let mut options = cntk_reader_tools::files::CompressOptions::default();
                 options.level = 1;
                 let plain = path("ctf");
                 std::fs::write(&plain, text).expect("writing data");
-                cntk_reader::files::compress_with(&plain, &packed, &options, &mut |_| {
+                cntk_reader_tools::files::compress_with(&plain, &packed, &options, &mut |_| {
                     ControlFlow::Continue(())
                 })
                 .expect("compressing");

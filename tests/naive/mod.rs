@@ -5,8 +5,8 @@ pub mod case;
 pub mod timeline;
 
 use crate::common::seen::gaps;
-use cntk_reader::pack::{Minibatch, StreamMinibatch};
-use cntk_reader::reader::ReadConfig;
+use cntk_reader_engine::pack::{Minibatch, StreamMinibatch};
+use cntk_reader_engine::reader::ReadConfig;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use timeline::{Order, Share, Span, Timeline};

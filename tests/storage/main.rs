@@ -3,8 +3,9 @@
 mod safe;
 mod server;
 
-use cntk_reader::files::{self, compress};
+use cntk_reader::files;
 use cntk_reader::{CbfDeserializer, CtfDeserializer, Epoch, ErrorKind, Reader, ReaderOptions, Result};
+use cntk_reader_tools::files::{Progress, compress};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use server::{Http, Server};
@@ -40,7 +41,7 @@ fn deliver(path: &str, randomize: bool) -> Result<Vec<(Vec<u64>, Vec<f32>)>> {
         .collect()
 }
 
-fn no_listener() -> impl FnMut(files::Progress) -> ControlFlow<()> {
+fn no_listener() -> impl FnMut(Progress) -> ControlFlow<()> {
     |_| ControlFlow::Continue(())
 }
 
@@ -95,15 +96,15 @@ fn binary_data_are_compressed_too() {
     let path = path_in(&folder, "a.ctf");
     let binary = path_in(&folder, "a.cbf");
     std::fs::write(&path, text(20_000)).expect("a file");
-    let options = cntk_reader::convert::TextToBinary {
+    let options = cntk_reader_tools::convert::TextToBinary {
         input: path,
         output: binary.clone(),
-        streams: cntk_reader::convert::parse_streams("x x dense 3\ny y sparse 10\n").expect("streams"),
+        streams: cntk_reader_tools::convert::parse_streams("x x dense 3\ny y sparse 10\n").expect("streams"),
         chunk_size: 100_000,
         element: cntk_reader::ElementType::Float,
         ctf2bin_compatible: false,
     };
-    cntk_reader::convert::text_to_binary(&options, &mut no_listener()).expect("a binary file");
+    cntk_reader_tools::convert::text_to_binary(&options, &mut no_listener()).expect("a binary file");
     compress(&binary, &format!("{binary}.zst"), &mut no_listener()).expect("it compresses");
     let deliver = |path: &str| -> Vec<Vec<f32>> {
         let mut reader = Reader::builder().cbf(CbfDeserializer::new(path)).open().expect("a reader");

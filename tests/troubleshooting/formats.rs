@@ -2,9 +2,9 @@
 //! working folder.
 
 use super::{Case, FRONT_END, GOOD, STREAMS, good, open, read, text};
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::user::{StreamData, UserChunk, UserDeserializer};
 use cntk_reader::{ElementType, Epoch, Error, Reader, ReaderOptions, StreamInfo};
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use std::fs;
 use std::ops::ControlFlow;
 

@@ -4,10 +4,10 @@
 
 mod formats;
 
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::{
     Config, CtfDeserializer, ElementType, Epoch, Error, FrontEnd, LogLevel, Reader, set_log_sink,
 };
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs;

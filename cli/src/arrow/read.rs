@@ -11,8 +11,8 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field};
-use cntk_reader::convert::{Batch, Column, Data};
 use cntk_reader::{ElementType, Error, Result, StreamInfo};
+use cntk_reader_tools::convert::{Batch, Column, Data};
 use std::fs::File;
 use std::io::BufReader;
 

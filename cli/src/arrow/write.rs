@@ -11,8 +11,8 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
-use cntk_reader::convert::{Column, Data, Digest, Digester, Output};
 use cntk_reader::{ElementType, Error, Storage, StreamInfo};
+use cntk_reader_tools::convert::{Column, Data, Digest, Digester, Output};
 use std::collections::HashMap;
 use std::sync::Arc;
 

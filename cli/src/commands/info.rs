@@ -5,11 +5,11 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::input::{Checked, Found, Input};
 use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
-use cntk_reader::index::CacheState;
-use cntk_reader::inspect::{
+use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Location, Storage, StreamInfo};
+use cntk_reader_tools::index::CacheState;
+use cntk_reader_tools::inspect::{
     Brief, CheckOptions, CheckProgress, Finding, Lengths, Severity, StreamStatistics, WindowUse,
 };
-use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Location, Storage, StreamInfo};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use crate::choices::Choices;
 use crate::common::reading::{check_errors, outcomes};
 use crate::common::seen::Seen;
 use cntk_reader::Result;
-use cntk_reader::config::from_text;
+use cntk_reader::language::from_text;
 use std::path::PathBuf;
 
 /// The input chooses a way, and is a text file; after a separator follow changes of the cache.

@@ -2,8 +2,8 @@
 
 use crate::case::Case;
 use crate::common::reading::{check_errors, epoch, use_it};
-use cntk_reader::config::from_text;
-use cntk_reader::config::options::TextOptions;
+use cntk_reader::language::from_text;
+use cntk_reader::language::options::TextOptions;
 use cntk_reader::deserialize::format::Format;
 
 /// Configurations with larger dimensions are not run: a reader that is asked for gigabytes takes them.

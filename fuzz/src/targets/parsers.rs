@@ -5,7 +5,7 @@ use super::text::Way;
 use crate::case::Case;
 use crate::common::reading::outcomes;
 use crate::common::seen::Seen;
-use cntk_reader::config::from_text;
+use cntk_reader::language::from_text;
 use cntk_reader::fuzzing::{instruction_sets, leave_out_instruction_sets};
 use cntk_reader::set_threads;
 

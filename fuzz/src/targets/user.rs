@@ -2,7 +2,7 @@
 
 use crate::choices::Choices;
 use crate::common::reading::{check_errors, epoch, read_on};
-use cntk_reader::config::{UserType, from_text_with};
+use cntk_reader::language::{UserType, from_text_with};
 use cntk_reader::deserialize::custom::{
     Array, Buffer, DenseArray, FetchedChunk, Keys, Registered, Sequences, SparseArray, StreamData, UserChunk,
     UserDeserializer, UserSequence,

@@ -3,7 +3,7 @@
 use super::report::Report;
 use crate::exit::Failure;
 use cntk_reader::Error;
-use cntk_reader::order::{OrderedSequence, SequenceOrder};
+use cntk_reader_tools::order::{OrderedSequence, SequenceOrder};
 use std::fmt::Write;
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::Heading;
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
 use crate::output::{Output, count, number};
-use cntk_reader::order::{Distribution, SequenceOrder, Shuffle};
+use cntk_reader_tools::order::{Distribution, SequenceOrder, Shuffle};
 use serde::Serialize;
 
 /// The report. Distances are in samples.

@@ -19,6 +19,15 @@ pub const HEADER: usize = 32;
 /// Bytes of a record: key, samples, padding, offset, size, padding.
 pub const RECORD: usize = 32;
 
+/// Whether this process writes caches: of several MPI workers only that of rank 0 does.
+pub fn is_writer() -> bool {
+    std::env::var("OMPI_COMM_WORLD_RANK").map_or(true, |rank| is_first(&rank))
+}
+
+pub fn is_first(rank: &str) -> bool {
+    rank.trim().parse::<i64>().unwrap_or(0) == 0
+}
+
 /// Why the header of a cache is refused.
 pub type Unfit = &'static str;
 

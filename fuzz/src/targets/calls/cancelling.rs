@@ -3,7 +3,7 @@
 
 use super::made::{check, taken};
 use crate::choices::Choices;
-use ::cntk_reader::capi::canceller::*;
+use cntk_reader_capi::canceller::*;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,8 +2,8 @@
 
 use super::cancelling;
 use crate::choices::Choices;
-use ::cntk_reader::capi::error::*;
-use ::cntk_reader::capi::status::cntk_reader_status;
+use cntk_reader_capi::error::*;
+use cntk_reader_capi::status::cntk_reader_status;
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::null_mut;

@@ -4,8 +4,8 @@
 use super::cancelling;
 use super::made::Room;
 use crate::choices::Choices;
-use ::cntk_reader::capi::failure::{cntk_reader_failure, cntk_reader_failure_set_message};
-use ::cntk_reader::capi::user_transform::{
+use cntk_reader_capi::failure::{cntk_reader_failure, cntk_reader_failure_set_message};
+use cntk_reader_capi::user_transform::{
     cntk_reader_draw, cntk_reader_image_info, cntk_reader_user_transform,
 };
 use std::ffi::c_void;

@@ -1,0 +1,545 @@
+//! Deserializers on their own, for hosts that compose, randomize and pack themselves.
+
+use super::call::{call, given, guard_silently, outputs};
+use super::chunk::cntk_reader_chunk;
+use super::corpus::{self, cntk_reader_corpus};
+use super::error::cntk_reader_error;
+use super::section::cntk_reader_section;
+use super::sized::{self, Sized, SizedOutput};
+use super::status::cntk_reader_status;
+use super::stream::{Stream, cntk_reader_stream_info};
+use super::text;
+use ::cntk_reader::language::{self, Section};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::check;
+use cntk_reader_core::format::loading::Loads;
+use cntk_reader_core::format::options::{Context, Format};
+use cntk_reader_core::format::{AnyDeserializer, ChunkSource, Deserializer, InFrameMode};
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::fork::Process;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+use cntk_reader_core::{Error, Result};
+use cntk_reader_engine::compose::bundle::frame_mode;
+use cntk_reader_engine::compose::frames::Frames;
+use cntk_reader_images::source;
+use cntk_reader_text::cbf;
+use cntk_reader_text::ctf;
+use std::ffi::c_char;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::sync::Arc;
+
+/// A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
+/// cntk_reader_deserializer_open, free it with cntk_reader_deserializer_free.
+///
+/// Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
+pub struct cntk_reader_deserializer {
+    process: Process,
+    pool: Pool,
+    streams: Arc<[Stream]>,
+    deserializer: ManuallyDrop<Arc<dyn Deserializer>>,
+}
+
+/// Numbers of streams and chunks of a deserializer.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_deserializer_info {
+    /// sizeof(cntk_reader_deserializer_info), set by the caller.
+    pub struct_size: usize,
+    /// Number of streams.
+    pub stream_count: usize,
+    /// Number of chunks.
+    pub chunk_count: usize,
+    /// 1 if each sequence has one sample that stands for each sample of the same key in the reader's first stream
+    /// (`expandToUtterance`).
+    pub is_expanded: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: nothing but integers.
+unsafe impl Sized for cntk_reader_deserializer_info {
+    const NAME: &'static str = "cntk_reader_deserializer_info";
+}
+
+/// Size of a chunk.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_chunk_info {
+    /// sizeof(cntk_reader_chunk_info), set by the caller.
+    pub struct_size: usize,
+    /// Samples of all its sequences.
+    pub samples: u64,
+    /// Number of its sequences.
+    pub sequences: u64,
+}
+
+// SAFETY: nothing but integers.
+unsafe impl Sized for cntk_reader_chunk_info {
+    const NAME: &'static str = "cntk_reader_chunk_info";
+}
+
+/// Where a sequence is, how long, and what its key is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_sequence_info {
+    /// Its chunk.
+    pub chunk: u32,
+    /// Its number within the chunk.
+    pub index: u32,
+    /// Its length in samples.
+    pub samples: u32,
+    /// Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
+    pub sample: u32,
+    /// Its key as a number.
+    pub key: u64,
+}
+
+impl cntk_reader_deserializer {
+    fn open(name: &str, section: &Section, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+        let process = Process::current();
+        let pool = Pool::shared()?;
+        let opened: Arc<dyn Deserializer> =
+            pool.install(|| open_by_type(name, section, corpus, is_primary))?;
+        let streams = opened.streams().iter().map(Stream::new).collect();
+        Ok(cntk_reader_deserializer { process, pool, streams, deserializer: ManuallyDrop::new(opened) })
+    }
+
+    fn stream(&self, index: usize) -> Result<cntk_reader_stream_info> {
+        let stream = self.streams.get(index).ok_or_else(|| {
+            let count = self.streams.len();
+            Error::argument(format!("There is no stream {index}: the deserializer has {count}."))
+        })?;
+        Ok(stream.describe(index, &stream.info.shape))
+    }
+
+    fn load(&self, chunk: u32) -> Result<*mut cntk_reader_chunk> {
+        let sequences = self.chunk(chunk)?.sequences;
+        let source = Arc::clone(self.here()?) as Arc<dyn ChunkSource>;
+        let data = Loads::of_this_call(source, self.pool.clone()).load(chunk)?;
+        data.errors().commit()?;
+        Ok(cntk_reader_chunk::hand_out(data, Arc::clone(&self.streams), sequences))
+    }
+
+    /// The deserializer, if this process may use it.
+    fn here(&self) -> Result<&Arc<dyn Deserializer>> {
+        if self.process.is_current() {
+            return Ok(&self.deserializer);
+        }
+        Err(Error::state("The deserializer was opened before a fork: open another one in this process."))
+    }
+
+    fn chunk(&self, chunk: u32) -> Result<&cntk_reader_core::format::ChunkInfo> {
+        let chunks = self.here()?.chunks();
+        chunks.get(chunk as usize).ok_or_else(|| {
+            Error::argument(format!("There is no chunk {chunk}: the deserializer has {}.", chunks.len()))
+        })
+    }
+
+    /// The sequences of a chunk.
+    fn list(&self, chunk: u32) -> Result<Vec<SequenceInfo>> {
+        let mut listed = room::with_capacity(self.chunk(chunk)?.sequences as usize, room::INDEX)?;
+        self.deserializer.list(chunk, &mut listed)?;
+        Ok(listed)
+    }
+
+    /// The sequence that belongs to one of another deserializer.
+    fn matching(&self, of: &SequenceInfo) -> Result<Option<SequenceInfo>> {
+        let deserializer = self.here()?;
+        // Without memory to sort the keys it would find nothing.
+        deserializer.prepare_to_find()?;
+        let found = deserializer.matching(of)?;
+        Ok(found.map(|(id, samples)| SequenceInfo { id, samples, ..*of }))
+    }
+}
+
+impl From<SequenceInfo> for cntk_reader_sequence_info {
+    fn from(info: SequenceInfo) -> Self {
+        let SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample } = info;
+        cntk_reader_sequence_info { chunk, index, samples, sample, key }
+    }
+}
+
+impl From<cntk_reader_sequence_info> for SequenceInfo {
+    fn from(info: cntk_reader_sequence_info) -> Self {
+        let cntk_reader_sequence_info { chunk, index, samples, sample, key } = info;
+        SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample }
+    }
+}
+
+impl Drop for cntk_reader_deserializer {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // SAFETY: `drop` runs once, nothing else drops the field, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.deserializer) };
+        }
+    }
+}
+
+/// Opens one of the library's deserializers. Unknown types are refused by [`config::text_deserializer`], in CNTK's words.
+fn open_by_type(
+    name: &str,
+    section: &Section,
+    corpus: &Arc<Corpus>,
+    is_primary: bool,
+) -> Result<Arc<dyn Deserializer>> {
+    Ok(match name {
+        "CNTKBinaryFormatDeserializer" => {
+            cbf::open_files(&language::binary_deserializer(section, name)?, corpus, false)?
+        }
+        "HTKFeatureDeserializer"
+        | "HTKMLFDeserializer"
+        | "HTKMLFBinaryDeserializer"
+        | "LatticeDeserializer" => {
+            let options = language::speech_deserializer(section, name, is_primary, corpus.is_hashed())?;
+            open_speech(&*options, corpus, is_primary)?
+        }
+        "ImageDeserializer" | "Base64ImageDeserializer" => {
+            let images = source::open(&language::image_deserializer(section, name)?, &[], corpus)?;
+            check::log_remarks(&*images);
+            images
+        }
+        _ => ctf::open_files(&language::text_deserializer(section, name)?, corpus, false, None)?,
+    })
+}
+
+/// Opens a deserializer of speech. In frame mode it lists frames, unless each frame gets the whole sequence.
+fn open_speech(format: &dyn Format, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Arc<dyn Deserializer>> {
+    let pool = Pool::shared()?;
+    let AnyDeserializer::Known(opened) = format.open(Context::alone(corpus, &pool, is_primary))?.deserializer
+    else {
+        return Err(Error::internal("Speech lists its utterances beforehand."));
+    };
+    let takes_frames = format.facts().frame_mode;
+    if takes_frames && frame_mode(&*opened) != InFrameMode::Whole {
+        return Ok(Arc::new(Frames::new(opened, corpus)?));
+    }
+    Ok(opened)
+}
+
+/// Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
+/// reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
+/// type: "CNTKTextFormatDeserializer"; "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
+/// as keys; one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
+/// "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence; or one of images: "ImageDeserializer",
+/// "Base64ImageDeserializer", whose chunks are read with cntk_reader_chunk_fetch_sequence. If `frameMode` is true, features
+/// and labels of speech list each frame as a sequence. Images are not transformed: cntk_reader_transform_apply does that.
+/// `corpus` may be NULL: keys are numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_open(
+    type_name: *const c_char,
+    type_length: usize,
+    section: Option<&cntk_reader_section>,
+    corpus: *const cntk_reader_corpus,
+    deserializer: Option<&mut MaybeUninit<*mut cntk_reader_deserializer>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (cntk_reader_section(section), place) =
+            (given(section, "section")?, given(deserializer, "deserializer")?);
+        // SAFETY: `type_name` is NULL, which `utf8` refuses, or has the bytes that `type_length` states.
+        let name = unsafe { text::utf8(type_name, type_length, "type_name") }?;
+        let settings = match corpus.is_null() {
+            true => corpus::INITIAL,
+            // SAFETY: not NULL by the arm above, so the caller's struct with its size in the first member.
+            false => unsafe { sized::read(corpus, corpus::INITIAL) }?,
+        };
+        let is_primary = settings.is_primary != 0;
+        let opened = cntk_reader_deserializer::open(name, section, &Arc::new(settings.into()), is_primary)?;
+        place.write(Box::into_raw(Box::new(opened)));
+        Ok(())
+    })
+}
+
+/// Frees a deserializer. NULL is allowed. Chunks that came from it stay valid. In the child of a fork the memory is left
+/// alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_deserializer_free(deserializer: Option<Box<cntk_reader_deserializer>>) {
+    guard_silently(|| drop(deserializer));
+}
+
+/// Describes a deserializer as a whole. `info->struct_size` must be set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_describe(
+    deserializer: Option<&cntk_reader_deserializer>,
+    info: *mut cntk_reader_deserializer_info,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let deserializer = given(deserializer, "deserializer")?;
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        unsafe { SizedOutput::new(info) }?.set(cntk_reader_deserializer_info {
+            struct_size: 0,
+            stream_count: deserializer.streams.len(),
+            chunk_count: deserializer.here()?.chunks().len(),
+            is_expanded: deserializer.deserializer.sequence_facts().is_expanded.into(),
+            reserved: 0,
+        });
+        Ok(())
+    })
+}
+
+/// Describes stream `index`, from 0. `info->struct_size` must be set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_describe_stream(
+    deserializer: Option<&cntk_reader_deserializer>,
+    index: usize,
+    info: *mut cntk_reader_stream_info,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let deserializer = given(deserializer, "deserializer")?;
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        unsafe { SizedOutput::new(info) }?.set(deserializer.stream(index)?);
+        Ok(())
+    })
+}
+
+/// Describes a chunk, from 0. `info->struct_size` must be set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_describe_chunk(
+    deserializer: Option<&cntk_reader_deserializer>,
+    chunk: u32,
+    info: *mut cntk_reader_chunk_info,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let chunk = given(deserializer, "deserializer")?.chunk(chunk)?;
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        unsafe { SizedOutput::new(info) }?.set(cntk_reader_chunk_info {
+            struct_size: 0,
+            samples: chunk.samples,
+            sequences: chunk.sequences.into(),
+        });
+        Ok(())
+    })
+}
+
+/// Gives the sequences of a chunk in the order of the data: the first `capacity` of them, and their number. `sequences`
+/// may be NULL if `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_list_sequences(
+    deserializer: Option<&cntk_reader_deserializer>,
+    chunk: u32,
+    sequences: *mut cntk_reader_sequence_info,
+    capacity: usize,
+    count: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (deserializer, count) = (given(deserializer, "deserializer")?, given(count, "count")?);
+        // SAFETY: `sequences` is NULL, which `outputs` refuses unless `capacity` is 0, or has that many places.
+        let places = unsafe { outputs(sequences, capacity, "sequences") }?;
+        if places.is_empty() {
+            count.write(deserializer.chunk(chunk)?.sequences as usize);
+            return Ok(());
+        }
+        let listed = deserializer.list(chunk)?;
+        count.write(listed.len());
+        for (place, info) in places.iter_mut().zip(listed) {
+            place.write(info.into());
+        }
+        Ok(())
+    })
+}
+
+/// Looks for the first sequence with a key: writes 1 and the sequence, or 0 if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_deserializer_find_sequence(
+    deserializer: Option<&cntk_reader_deserializer>,
+    key: u64,
+    found: Option<&mut MaybeUninit<u32>>,
+    sequence: Option<&mut MaybeUninit<cntk_reader_sequence_info>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let deserializer = given(deserializer, "deserializer")?;
+        let (found, sequence) = (given(found, "found")?, given(sequence, "sequence")?);
+        let none = SequenceId { chunk: 0, index: 0 };
+        let of = SequenceInfo { id: none, samples: 0, key, sample: 0 };
+        let info = deserializer.matching(&of)?;
+        if let Some(info) = info {
+            sequence.write(info.into());
+        }
+        found.write(info.is_some().into());
+        Ok(())
+    })
+}
+
+/// Looks for the sequence that belongs to `of`, a sequence of the reader's first deserializer: the first one with its key,
+/// in frame mode the frame of that sequence with its number. Writes 1 and the sequence, or 0 if there is none. A frame past
+/// the end of labels is found, but its index is no sequence of the chunk: it is invalid. A frame past the end of features
+/// is an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_deserializer_match_sequence(
+    deserializer: Option<&cntk_reader_deserializer>,
+    of: Option<&cntk_reader_sequence_info>,
+    found: Option<&mut MaybeUninit<u32>>,
+    sequence: Option<&mut MaybeUninit<cntk_reader_sequence_info>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (deserializer, of) = (given(deserializer, "deserializer")?, given(of, "of")?);
+        let (found, sequence) = (given(found, "found")?, given(sequence, "sequence")?);
+        let info = deserializer.matching(&(*of).into())?;
+        if let Some(info) = info {
+            sequence.write(info.into());
+        }
+        found.write(info.is_some().into());
+        Ok(())
+    })
+}
+
+/// Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data count against what the
+/// deserializer tolerates, in the order of these calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_deserializer_load_chunk(
+    deserializer: Option<&cntk_reader_deserializer>,
+    chunk: u32,
+    loaded: Option<&mut MaybeUninit<*mut cntk_reader_chunk>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (deserializer, loaded) = (given(deserializer, "deserializer")?, given(loaded, "loaded")?);
+        loaded.write(deserializer.load(chunk)?);
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunk::*;
+    use super::super::section::*;
+    use super::*;
+    use cntk_reader_core::ErrorKind;
+    use std::ffi::c_void;
+
+    fn section(entries: &[(&str, &str)]) -> Box<cntk_reader_section> {
+        let entries: Vec<_> =
+            entries.iter().map(|(key, text)| cntk_reader_section_entry::new(key, text, false)).collect();
+        let mut section = MaybeUninit::uninit();
+        // SAFETY: a string with its NUL, and a slice with its length; the result is a box's pointer if the status says so.
+        unsafe {
+            let status = cntk_reader_section_create(
+                c"unknown".as_ptr(),
+                usize::MAX,
+                entries.as_ptr(),
+                entries.len(),
+                None,
+                Some(&mut section),
+                None,
+            );
+            assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
+            Box::from_raw(section.assume_init())
+        }
+    }
+
+    fn open(
+        section: &cntk_reader_section,
+        corpus: &cntk_reader_corpus,
+    ) -> Option<Box<cntk_reader_deserializer>> {
+        let mut opened = MaybeUninit::uninit();
+        let name = c"CNTKTextFormatDeserializer".as_ptr();
+        // SAFETY: a string with its NUL, and a struct with its size; the result is a box's pointer if the status says so.
+        unsafe {
+            let status = cntk_reader_deserializer_open(
+                name,
+                usize::MAX,
+                Some(section),
+                corpus,
+                Some(&mut opened),
+                None,
+            );
+            (status == cntk_reader_status::CNTK_READER_STATUS_OK).then(|| Box::from_raw(opened.assume_init()))
+        }
+    }
+
+    fn file(content: &str) -> (tempfile::TempDir, Box<cntk_reader_section>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("data.ctf");
+        std::fs::write(&file, content).expect("a file");
+        let input = "[ x = [ dim = 1 ; format = dense ] ; y = [ dim = 9 ; format = sparse ] ]";
+        let section = section(&[("file", file.to_str().expect("UTF-8")), ("input", input)]);
+        (folder, section)
+    }
+
+    fn corpus() -> cntk_reader_corpus {
+        cntk_reader_corpus { struct_size: size_of::<cntk_reader_corpus>(), ..corpus::INITIAL }
+    }
+
+    #[test]
+    fn sequences_are_found_and_loaded() {
+        let (_folder, section) = file("7 |x 1 |y 3:5\n7 |x 2\n9 |x 4 |y 1:1 8:2\n");
+        let deserializer = open(&section, &corpus()).expect("a deserializer");
+        let info = deserializer.list(0).expect("a chunk")[1];
+        assert_eq!((info.id, info.samples, info.key), (SequenceId { chunk: 0, index: 1 }, 1, 9));
+        assert_eq!(deserializer.matching(&info).expect("here").expect("a sequence").id.index, 1);
+        let loaded = deserializer.load(0).expect("a chunk");
+        // SAFETY: a box's pointer, which becomes a box once.
+        let loaded = unsafe { Box::from_raw(loaded) };
+        drop(deserializer);
+        let mut view = std::mem::MaybeUninit::<cntk_reader_sequence>::zeroed();
+        // SAFETY: zeros are valid for this struct; the chunk outlives the deserializer, as the header promises.
+        unsafe {
+            (*view.as_mut_ptr()).struct_size = size_of::<cntk_reader_sequence>();
+            let status = cntk_reader_chunk_get_sequence(Some(&loaded), 1, 1, view.as_mut_ptr(), None);
+            assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
+            let view = view.assume_init();
+            assert_eq!((view.samples, view.value_count), (1, 2));
+            assert_eq!(view.values.cast::<f32>().add(1).read_unaligned(), 2.0);
+            assert_eq!(view.indices.add(1).read_unaligned(), 8);
+            assert_eq!(view.sample_offsets.add(1).read() - view.sample_offsets.read(), 2);
+        }
+        cntk_reader_chunk_free(Some(loaded));
+    }
+
+    unsafe extern "C-unwind" fn number(
+        userdata: *mut c_void,
+        text: *const c_char,
+        length: usize,
+        out: *mut u64,
+    ) -> i32 {
+        // SAFETY: the test passes a vector of keys as userdata, and the library the rest.
+        unsafe {
+            let seen = &mut *userdata.cast::<Vec<Vec<u8>>>();
+            let key = std::slice::from_raw_parts(text.cast::<u8>(), length).to_vec();
+            if key == b"bad" {
+                return 1;
+            }
+            let place = seen.iter().position(|known| *known == key);
+            out.write(100 + place.unwrap_or(seen.len()) as u64);
+            if place.is_none() {
+                seen.push(key);
+            }
+            0
+        }
+    }
+
+    #[test]
+    fn the_host_numbers_textual_keys() {
+        let mut seen: Vec<Vec<u8>> = Vec::new();
+        let corpus = cntk_reader_corpus {
+            numeric_keys: 0,
+            userdata: (&raw mut seen).cast(),
+            number: Some(number),
+            ..corpus()
+        };
+        let (_folder, section) = file("b |x 1\na |x 2\nc |x 3\n");
+        let deserializer = open(&section, &corpus).expect("a deserializer");
+        for (key, index) in [(100, 0), (101, 1), (102, 2)] {
+            let found = deserializer.here().expect("here").find(key);
+            assert_eq!(found, Some(SequenceId { chunk: 0, index }), "{key}");
+        }
+        assert_eq!(seen, [b"b", b"a", b"c"]);
+        let (_folder, section) = file("b |x 1\nbad |x 2\n");
+        assert!(open(&section, &corpus).is_none(), "a key that the host refuses");
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error() {
+        let (_folder, section) = file("7 |x 1 |y 3:5\n");
+        let deserializer = open(&section, &corpus()).expect("a deserializer");
+        let kind = deserializer.chunk(1).map(|_| ()).map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::InvalidArgument));
+    }
+}

@@ -1,0 +1,185 @@
+//! Epochs.
+
+use super::call::{call, given, input};
+use super::configuration::{NO_RANK, cross_sweeps, rank};
+use super::error::cntk_reader_error;
+use super::reader::cntk_reader;
+use super::sized::{self, Sized, SizedOutput};
+use super::status::cntk_reader_status;
+use cntk_reader_core::{Error, Result};
+use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader_engine::reader::{Epoch, EpochState, ReadConfig};
+use std::mem::MaybeUninit;
+
+/// An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_epoch {
+    /// sizeof(cntk_reader_epoch).
+    pub struct_size: usize,
+    /// Number of workers that share the data, at least 1.
+    pub workers: u64,
+    /// Which of the workers this reader is, from 0. CNTK_READER_NO_RANK, the initial value, is an error with several workers.
+    pub rank: u64,
+    /// Minibatch size in samples of all workers together, at least 1.
+    pub minibatch_size: u64,
+    /// As in cntk_reader_configuration.
+    pub truncation_length: u64,
+    /// As in cntk_reader_configuration.
+    pub right_splice: u64,
+    /// 1 if a minibatch may continue past the end of a sweep, 0 if it ends there.
+    pub cross_sweeps: u64,
+    /// Size of the epoch in samples of all workers, CNTK_READER_ONE_SWEEP or CNTK_READER_UNLIMITED_SAMPLES. Ignored if
+    /// `sweeps` is not CNTK_READER_UNLIMITED_SWEEPS.
+    pub samples: u64,
+    /// Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
+    pub sweeps: u64,
+    /// Which epoch, from 0: it begins at sample `index` * size of the endless sequence of sweeps.
+    /// Where chunks list their sequences only when they are loaded, and `samples` is the size, one
+    /// after 0 has to follow the epoch before it.
+    pub index: u64,
+}
+
+// SAFETY: nothing but integers.
+unsafe impl Sized for cntk_reader_epoch {
+    const NAME: &'static str = "cntk_reader_epoch";
+}
+
+impl Default for cntk_reader_epoch {
+    fn default() -> Self {
+        cntk_reader_epoch {
+            struct_size: size_of::<Self>(),
+            workers: 1,
+            rank: NO_RANK,
+            minibatch_size: 0,
+            truncation_length: 0,
+            right_splice: 0,
+            cross_sweeps: 1,
+            samples: SIZE_UNLIMITED,
+            sweeps: SWEEPS_UNLIMITED,
+            index: 0,
+        }
+    }
+}
+
+impl TryFrom<cntk_reader_epoch> for Epoch {
+    type Error = Error;
+
+    fn try_from(epoch: cntk_reader_epoch) -> Result<Self> {
+        let cross_sweeps = cross_sweeps(epoch.cross_sweeps)?;
+        let cntk_reader_epoch { workers, minibatch_size, truncation_length, right_splice, .. } = epoch;
+        let read = ReadConfig::new(minibatch_size).worker(rank(epoch.rank, workers)?, workers);
+        let read = read.truncation_length(truncation_length).right_splice(right_splice);
+        Ok(Epoch {
+            read: read.cross_sweeps(cross_sweeps),
+            samples: epoch.samples,
+            sweeps: epoch.sweeps,
+            index: epoch.index,
+        })
+    }
+}
+
+/// How far an epoch has come.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_epoch_state {
+    /// No epoch was started yet, and no checkpoint restored.
+    CNTK_READER_EPOCH_NONE = 0,
+    /// The epoch was started, and its end was not reported yet.
+    CNTK_READER_EPOCH_STARTED = 1,
+    /// A checkpoint from its middle was restored: cntk_reader_epoch_start_next goes on with the
+    /// rest of it.
+    CNTK_READER_EPOCH_RESUMED = 2,
+    /// The end of the epoch was reported: cntk_reader_minibatch_next gave
+    /// CNTK_READER_OUTCOME_END_OF_EPOCH, or cntk_reader_minibatch_read a minibatch past the end.
+    CNTK_READER_EPOCH_OVER = 3,
+}
+
+impl From<Epoch> for cntk_reader_epoch {
+    fn from(epoch: Epoch) -> Self {
+        let Epoch { read, samples, sweeps, index } = epoch;
+        let ReadConfig { workers, rank, minibatch_size, .. } = read;
+        let ReadConfig { truncation_length, right_splice, cross_sweeps, .. } = read;
+        cntk_reader_epoch {
+            struct_size: size_of::<Self>(),
+            workers,
+            rank,
+            minibatch_size,
+            truncation_length,
+            right_splice,
+            cross_sweeps: cross_sweeps.into(),
+            samples,
+            sweeps,
+            index,
+        }
+    }
+}
+
+/// Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
+/// read, except after cntk_reader_checkpoint_restore. May be called at any time, also in the middle of an epoch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_epoch_start(
+    reader: *mut cntk_reader,
+    epoch: *const cntk_reader_epoch,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
+        // member.
+        let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
+        // a second thread in a call is refused by its lock.
+        unsafe { input(reader, "reader") }?.with(|reader| reader.start_epoch(&epoch.try_into()?))
+    })
+}
+
+/// Starts the epoch after the one in force and gives its number, from 0: for training loops that
+/// read one epoch after the other. `epoch` says its size, workers and flags; its member `index` is
+/// ignored. Without an epoch in force, or after one without an end, it is number 0. After
+/// cntk_reader_checkpoint_restore the first call goes on with the rest of the checkpoint's epoch,
+/// unless its end was reported before. An error if the epoch in force has another size, because the
+/// number of the next one is not known then: cntk_reader_epoch_start sets it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_epoch_start_next(
+    reader: *mut cntk_reader,
+    epoch: *const cntk_reader_epoch,
+    index: Option<&mut MaybeUninit<u64>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
+        // member.
+        let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
+        let place = given(index, "index")?;
+        // SAFETY: as in cntk_reader_epoch_start.
+        let reader = unsafe { input(reader, "reader") }?;
+        place.write(reader.with(|reader| reader.start_next_epoch(&epoch.try_into()?))?);
+        Ok(())
+    })
+}
+
+/// Gives the epoch in force, that of a restored checkpoint too, as it was started, and how far it
+/// has come. `epoch->struct_size` must be set. If there is none, `epoch` gets its initial values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_epoch_get(
+    reader: Option<&cntk_reader>,
+    epoch: *mut cntk_reader_epoch,
+    state: Option<&mut MaybeUninit<cntk_reader_epoch_state>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: `epoch` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
+        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(epoch) }?);
+        let state = given(state, "state")?;
+        let current = reader.with(|reader| Ok(reader.current_epoch()))?;
+        state.write(match current {
+            None => cntk_reader_epoch_state::CNTK_READER_EPOCH_NONE,
+            Some((_, EpochState::Started)) => cntk_reader_epoch_state::CNTK_READER_EPOCH_STARTED,
+            Some((_, EpochState::Resumed)) => cntk_reader_epoch_state::CNTK_READER_EPOCH_RESUMED,
+            Some((_, EpochState::Over)) => cntk_reader_epoch_state::CNTK_READER_EPOCH_OVER,
+        });
+        place.set(current.map_or_else(cntk_reader_epoch::default, |(epoch, _)| epoch.into()));
+        Ok(())
+    })
+}

@@ -1,0 +1,220 @@
+//! The sequences of a stream, padded or packed, written to memory of the caller.
+
+use super::call::{call, given, outputs};
+use super::error::cntk_reader_error;
+use super::minibatch_handle::cntk_reader_minibatch;
+use super::status::cntk_reader_status;
+use cntk_reader_core::Result;
+use cntk_reader_core::stream::ElementType;
+use cntk_reader_engine::forms::Forms;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+impl cntk_reader_minibatch {
+    fn forms(&self, stream: usize) -> Result<Forms<'_>> {
+        let part = self.part(stream)?;
+        let shared = self.shared()?;
+        // Looking up a key takes a lock that another thread may have held when the process forked.
+        let corpus = self.process.is_current().then_some(&*shared.corpus);
+        Ok(Forms::new(&self.content, part, &shared.stream(stream)?.info.name, corpus))
+    }
+}
+
+/// Memory of the caller for values of a stream.
+enum Values<'a> {
+    Float(&'a mut [MaybeUninit<f32>]),
+    Double(&'a mut [MaybeUninit<f64>]),
+}
+
+impl<'a> Values<'a> {
+    /// # Safety
+    /// `values` is NULL or has room for `capacity` values of the type that the stream's values have, and nothing else uses it.
+    unsafe fn new(forms: &Forms<'_>, values: *mut c_void, capacity: usize) -> Result<Values<'a>> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            Ok(match forms.element() {
+                ElementType::Float => Values::Float(outputs(values.cast(), capacity, "values")?),
+                ElementType::Double => Values::Double(outputs(values.cast(), capacity, "values")?),
+            })
+        }
+    }
+}
+
+/// Writes the sequences of stream `index` side by side, filled up to `length` samples each.
+///
+/// With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets sequences * length samples of
+/// `sample_size` values, of the stream's element type, and must have room for them: `value_capacity` values. `length` must not
+/// be less than `longest`. Past the end of a sequence the values are `fill`. `mask` gets sequences * length bytes, 1 for each sample
+/// of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if that is 0.
+///
+/// The sequences are in the order of their numbers, which is that of the keys, and gaps are left out. Of a truncated sequence it
+/// is the part in this minibatch. Samples of a sparse stream become dense; more than 2^31 values of them are an error.
+/// May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    length: usize,
+    fill: f64,
+    values: *mut c_void,
+    value_capacity: usize,
+    mask: *mut u8,
+    mask_capacity: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
+        match unsafe { Values::new(&forms, values, value_capacity) }? {
+            Values::Float(mut values) => forms.pad(length, fill as f32, &mut values),
+            Values::Double(mut values) => forms.pad(length, fill, &mut values),
+        }?;
+        // SAFETY: `mask` is NULL or has room for `mask_capacity` bytes, as documented above.
+        unsafe { write_mask(&forms, length, mask, mask_capacity) }
+    })
+}
+
+/// Writes the samples of stream `index`, one sequence after the other.
+///
+/// With `sequences`, `samples` and `sample_size` of cntk_reader_minibatch_stream: `values` gets samples * sample_size values of the
+/// stream's element type, and has room for `value_capacity` of them. `offsets` gets sequences + 1 numbers: the number of each
+/// sequence's first sample, and at the end `samples`; it has room for `offset_capacity`. Either pointer may be NULL if its
+/// capacity is 0: its part is left out then. If `is_packed` is set, the packed values of a dense stream are those that the
+/// minibatch has, from their start.
+///
+/// Order, truncated sequences and sparse streams are as for cntk_reader_minibatch_stream_pad. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    values: *mut c_void,
+    value_capacity: usize,
+    offsets: *mut i32,
+    offset_capacity: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
+        unsafe { write_offsets(&forms, offsets, offset_capacity) }?;
+        if value_capacity == 0 {
+            return Ok(());
+        }
+        // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
+        match unsafe { Values::new(&forms, values, value_capacity) }? {
+            Values::Float(mut values) => forms.pack(&mut values),
+            Values::Double(mut values) => forms.pack(&mut values),
+        }
+    })
+}
+
+/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences * length indices in the
+/// order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a sequence. `indices` has room for `index_capacity` of
+/// them. A sample that is not one-hot is an error.
+///
+/// The stream may be sparse or dense. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    length: usize,
+    fill: i32,
+    indices: *mut i32,
+    index_capacity: usize,
+    mask: *mut u8,
+    mask_capacity: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // SAFETY: `indices` is NULL or has room for `index_capacity` indices, as documented above.
+        let mut indices = unsafe { outputs(indices, index_capacity, "indices") }?;
+        forms.pad_indices(length, fill, &mut indices)?;
+        // SAFETY: `mask` is NULL or has room for `mask_capacity` bytes, as documented above.
+        unsafe { write_mask(&forms, length, mask, mask_capacity) }
+    })
+}
+
+/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples` indices in the order of
+/// cntk_reader_minibatch_stream_pack. `indices` has room for `index_capacity` of them; `offsets` is as there. A sample that is not
+/// one-hot is an error.
+///
+/// The stream may be sparse or dense. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    indices: *mut i32,
+    index_capacity: usize,
+    offsets: *mut i32,
+    offset_capacity: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
+        unsafe { write_offsets(&forms, offsets, offset_capacity) }?;
+        // SAFETY: `indices` is NULL or has room for `index_capacity` indices, as documented above.
+        let mut indices = unsafe { outputs(indices, index_capacity, "indices") }?;
+        forms.pack_indices(&mut indices)
+    })
+}
+
+/// Writes the columns of stream `index`, which is sparse, with ascending indices in each column, each index once. Values of an index
+/// that a sample has more than once are added up.
+///
+/// With `value_count` and `columns` of cntk_reader_minibatch_stream: `values` has room for `value_capacity` values of the stream's element
+/// type, and `indices` for as many indices, at least `value_count`; `offsets` has room for `offset_capacity` numbers, at least columns + 1.
+/// `count` gets the number of values and indices that were written. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    values: *mut c_void,
+    indices: *mut i32,
+    value_capacity: usize,
+    offsets: *mut i32,
+    offset_capacity: usize,
+    count: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let count = given(count, "count")?.write(0);
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // SAFETY: each is NULL or has room for what its capacity says, as documented above.
+        let (mut indices, mut offsets, values) = unsafe {
+            (
+                outputs(indices, value_capacity, "indices")?,
+                outputs(offsets, offset_capacity, "offsets")?,
+                Values::new(&forms, values, value_capacity)?,
+            )
+        };
+        *count = match values {
+            Values::Float(mut values) => forms.canonical(&mut values, &mut indices, &mut offsets),
+            Values::Double(mut values) => forms.canonical(&mut values, &mut indices, &mut offsets),
+        }?;
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `mask` is NULL or has room for `capacity` bytes.
+unsafe fn write_mask(forms: &Forms<'_>, length: usize, mask: *mut u8, capacity: usize) -> Result<()> {
+    if capacity == 0 {
+        return Ok(());
+    }
+    // SAFETY: by this function's contract; a `bool` has the size of a byte, and is one byte that is 0 or 1.
+    let mut mask = unsafe { outputs::<bool>(mask.cast(), capacity, "mask") }?;
+    forms.mask(length, &mut mask)
+}
+
+/// # Safety
+/// `offsets` is NULL or has room for `capacity` numbers.
+unsafe fn write_offsets(forms: &Forms<'_>, offsets: *mut i32, capacity: usize) -> Result<()> {
+    if capacity == 0 {
+        return Ok(());
+    }
+    // SAFETY: by this function's contract.
+    let mut offsets = unsafe { outputs(offsets, capacity, "offsets") }?;
+    forms.offsets(&mut offsets)
+}

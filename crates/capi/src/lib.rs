@@ -1,0 +1,94 @@
+//! The C ABI: opaque handles, plain structs, statuses. One file per noun.
+//!
+//! Nothing is decided here. A call turns its arguments into Rust values, calls the engine and turns the answer back. What
+//! calls have in common lives in [`call`] (panics, errors, NULL, arrays), [`text`] (strings) and [`sized`] (structs that may
+//! grow). Types have their C names, so that a search finds both sides; the documentation of every public item here is the
+//! documentation of `include/cntk_reader.h`, which is generated from it.
+
+#![allow(non_camel_case_types)]
+#![allow(missing_docs, reason = "the documentation is the header's")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contract of a C function is its whole documentation, with the rules at the top of the header"
+)]
+
+mod call;
+mod sized;
+mod text;
+
+// In the header's order.
+pub mod version;
+
+pub mod status;
+
+pub mod error;
+
+pub mod canceller;
+
+pub mod options;
+
+pub mod source;
+
+pub mod reader;
+
+pub mod stream;
+
+pub mod epoch;
+
+pub mod configuration;
+
+pub mod minibatch;
+
+pub mod minibatch_handle;
+
+pub mod minibatch_stream;
+
+pub mod forms;
+
+pub mod checkpoint;
+
+pub mod state;
+
+pub mod buffer;
+
+pub mod conversion;
+
+pub mod threads;
+
+pub mod process;
+
+pub mod log;
+
+pub mod finalizer;
+
+pub mod failure;
+
+pub mod file_system;
+
+pub mod user_data;
+
+pub mod user_chunk;
+
+pub mod user_sequence;
+
+pub mod user_deserializer;
+
+pub mod user_factory;
+
+pub mod user_transform;
+
+pub mod keys;
+
+pub mod section;
+
+pub mod corpus;
+
+pub mod deserializer;
+
+pub mod chunk;
+
+pub mod image;
+
+pub mod fetched;
+
+pub mod transform;

@@ -1,0 +1,550 @@
+//! Options as typed values: of a reader, a deserializer, a stream, a transform.
+
+use super::call::{call, given, guard_silently};
+use super::error::cntk_reader_error;
+use super::source::{self, to_path};
+use super::status::cntk_reader_status;
+use super::text;
+use ::cntk_reader::language::values::{Value, Values, check};
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::{Error, Result};
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+
+/// Options with values: those of a reader, with the options of its deserializers inside, those of
+/// their streams inside these, and so on. Their names are the keys of CNTK's configuration
+/// language, but values need no quotes, and nothing in one is a comment, a variable or a default:
+/// paths and names of streams may have any characters. Set as `options` of a cntk_reader_source.
+///
+/// A reader of the stream `features` of a text file has four of them: those of the stream, dim =
+/// 784 and format = "dense"; `input`, with the stream as its section `features`; those of the
+/// deserializer, type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader", file and
+/// input; and those of the reader, with the deserializer in `deserializers`.
+///
+/// Threads: one at a time while it is changed.
+pub struct cntk_reader_options(pub(super) Values, pub(super) FrontEnd);
+
+/// Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end:
+/// messages call options what it calls them; programs in C have
+/// CNTK_READER_FRONT_END_CONFIGURATION.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_options_create(
+    front_end: u32,
+    options: Option<&mut MaybeUninit<*mut cntk_reader_options>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let options = given(options, "options")?;
+        let made = cntk_reader_options(Values::default(), source::front_end(front_end)?);
+        options.write(Box::into_raw(Box::new(made)));
+        Ok(())
+    })
+}
+
+/// Makes a copy of options, which the caller owns.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_options_copy(
+    options: Option<&cntk_reader_options>,
+    copy: Option<&mut MaybeUninit<*mut cntk_reader_options>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (options, copy) = (given(options, "options")?, given(copy, "copy")?);
+        copy.write(Box::into_raw(Box::new(cntk_reader_options(options.0.clone(), options.1))));
+        Ok(())
+    })
+}
+
+/// Frees options. NULL is allowed. Readers that were opened from them, and options that got them as
+/// a section, stay as they are.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_options>>) {
+    guard_silently(|| drop(options));
+}
+
+/// How a setter applies a value to a key.
+type How<V> = fn(&mut Values, &str, V, FrontEnd) -> Result<()>;
+
+/// Checks the key, and changes the values: every setter does this. `value` gets the key.
+///
+/// # Safety
+/// `key` is NULL, which is refused, or has the bytes that `key_length` states.
+unsafe fn change<V>(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+    how: How<V>,
+    value: impl FnOnce(&str) -> Result<V>,
+) -> cntk_reader_status {
+    call(error, || {
+        let cntk_reader_options(values, front_end) = given(options, "options")?;
+        // SAFETY: this function's contract.
+        let key = unsafe { text::utf8(key, key_length, "key") }?;
+        if key.is_empty() || key.contains('\0') {
+            let message = format!("The name of an option or a stream is {key:?}.");
+            let detail = "A name is not empty and has no NUL character.";
+            return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        }
+        how(values, key, value(key)?, *front_end)
+    })
+}
+
+/// Sets an option to a value that it may have.
+fn set(values: &mut Values, key: &str, value: Value, front_end: FrontEnd) -> Result<()> {
+    check(values, key, &value, front_end)?;
+    values.set(key, value);
+    Ok(())
+}
+
+/// Adds elements to a list, which begins with the first one.
+fn add(values: &mut Values, key: &str, added: Value, front_end: FrontEnd) -> Result<()> {
+    check(values, key, &added, front_end)?;
+    let empty = match added {
+        Value::Files(_) => Value::Files(Vec::new()),
+        _ => Value::List(Vec::new()),
+    };
+    match (values.entry(key, empty), added) {
+        (Value::Files(paths), Value::Files(added)) => paths.extend(added),
+        (Value::List(elements), Value::List(added)) => elements.extend(added),
+        (_, Value::Files(_)) => {
+            return Err(Error::argument(format!("The option '{key}' has a value that is no list of files.")));
+        }
+        _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
+    }
+    Ok(())
+}
+
+/// Adds a section under its name, unchecked: a stream may have the name of an option.
+fn name(values: &mut Values, key: &str, section: Values, _: FrontEnd) -> Result<()> {
+    values.add_section(key, section)
+}
+
+/// A text as a value.
+///
+/// # Safety
+/// `text` is NULL, which is refused, or has the bytes that `length` states.
+unsafe fn text_value(text: *const c_char, length: usize) -> Result<Value> {
+    // SAFETY: this function's contract.
+    Ok(Value::Text(unsafe { text::utf8(text, length, "text") }?.to_owned()))
+}
+
+/// A path.
+///
+/// # Safety
+/// `path` is NULL, which is refused, or has the bytes that `length` states.
+unsafe fn path_of(path: *const c_char, length: usize) -> Result<PathBuf> {
+    // SAFETY: this function's contract.
+    to_path(unsafe { text::bytes(path, length, "path") }?).map(Path::to_owned)
+}
+
+/// A copy of other options.
+fn section_of(section: Option<&cntk_reader_options>) -> Result<Values> {
+    Ok(given(section, "section")?.0.clone())
+}
+
+/// Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option
+/// had. `key` has `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and
+/// lower case are the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_flag(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: u32,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` is the caller's, as documented above.
+    unsafe {
+        change(options, key, key_length, error, set, |key| match value {
+            0 | 1 => Ok((value == 1).into()),
+            _ => Err(Error::argument(format!("The value of '{key}' is {value}. Expected 1 or 0."))),
+        })
+    }
+}
+
+/// Sets an option to a number that may be negative.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_integer(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: i64,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
+}
+
+/// Sets an option to a number without a sign: a size, a count, a seed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_size(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: u64,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
+}
+
+/// Sets an option to a number with a fraction.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_real(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    value: f64,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
+}
+
+/// Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text`
+/// has `text_length` bytes, or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_text(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    text: *const c_char,
+    text_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
+    unsafe { change(options, key, key_length, error, set, |_| text_value(text, text_length)) }
+}
+
+/// Adds a text to an option that is a list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_text(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    text: *const c_char,
+    text_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
+    unsafe {
+        change(options, key, key_length, error, add, |_| {
+            Ok(Value::List(vec![text_value(text, text_length)?]))
+        })
+    }
+}
+
+/// Sets an option to the path of one file or folder, as the operating system has it. `path` has
+/// `path_length` bytes, or CNTK_READER_NUL_TERMINATED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_path(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    path: *const c_char,
+    path_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
+    unsafe {
+        change(options, key, key_length, error, set, |_| Ok(path_of(path, path_length)?.as_path().into()))
+    }
+}
+
+/// Adds a path to an option that is a list of paths: script files, files of labels, folders.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_path(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    path: *const c_char,
+    path_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
+    unsafe {
+        change(options, key, key_length, error, add, |_| {
+            Ok(Value::List(vec![path_of(path, path_length)?.as_path().into()]))
+        })
+    }
+}
+
+/// Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such
+/// as "train-*.ctf". A path that exists is no pattern. Their data follow those of the files before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_file(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    path: *const c_char,
+    path_length: usize,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
+    // their lengths state.
+    unsafe {
+        change(options, key, key_length, error, add, |_| Ok(Value::Files(vec![path_of(path, path_length)?])))
+    }
+}
+
+/// Sets an option to other options, which are copied: `input`, or in `input` the options of a
+/// stream by its name. A section is not replaced, because names that differ in upper and lower case
+/// alone would be one stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_set_section(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    section: Option<&cntk_reader_options>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    unsafe { change(options, key, key_length, error, name, |_| section_of(section)) }
+}
+
+/// Adds other options, which are copied, to a list: `deserializers`, `transforms`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_add_section(
+    options: Option<&mut cntk_reader_options>,
+    key: *const c_char,
+    key_length: usize,
+    section: Option<&cntk_reader_options>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    unsafe {
+        change(options, key, key_length, error, add, |_| Ok(Value::List(vec![section_of(section)?.into()])))
+    }
+}
+
+/// Writes options in CNTK's configuration language: the lines of a configuration, or if
+/// `in_brackets` is 1 those of a section. NUL-terminated if they fit into `capacity` bytes, and
+/// their length. `text` may be NULL if `capacity` is 0. A name or a text that the language has no
+/// way to write is an error; every path can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_options_write(
+    options: Option<&cntk_reader_options>,
+    in_brackets: u32,
+    text: *mut c_char,
+    capacity: usize,
+    length: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (cntk_reader_options(values, _), length) = (given(options, "options")?, given(length, "length")?);
+        let written = match in_brackets {
+            0 => values.to_configuration()?,
+            1 => values.to_section()?,
+            _ => return Err(Error::argument(format!("'in_brackets' is {in_brackets}. Expected 1 or 0."))),
+        };
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many
+        // bytes.
+        length.write(unsafe { text::copy(&written, text, capacity) }?);
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::cntk_reader_status::{
+        CNTK_READER_STATUS_CONFIG, CNTK_READER_STATUS_INVALID_ARGUMENT, CNTK_READER_STATUS_OK,
+    };
+    use crate::text::NUL_TERMINATED;
+    use std::ffi::CStr;
+    use std::ptr::null;
+
+    const END: usize = NUL_TERMINATED;
+
+    fn text_of(options: &cntk_reader_options) -> String {
+        let (mut length, mut buffer) = (MaybeUninit::new(0), vec![0u8; 200]);
+        let place = buffer.as_mut_ptr().cast();
+        // SAFETY: the buffer has as many bytes as are stated.
+        let status =
+            unsafe { cntk_reader_options_write(Some(options), 0, place, 200, Some(&mut length), None) };
+        assert_eq!(status, CNTK_READER_STATUS_OK);
+        CStr::from_bytes_until_nul(&buffer).expect("a NUL").to_str().expect("UTF-8").to_owned()
+    }
+
+    /// Every kind of value, as CNTK's language has it.
+    #[test]
+    fn values_of_each_kind() {
+        let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        let mut stream = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        let ok = CNTK_READER_STATUS_OK;
+        // SAFETY: all texts are literals with a NUL.
+        unsafe {
+            let key = |name: &'static CStr| name.as_ptr();
+            let value = key;
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), key(c"a"), 1, 1, None), ok);
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), key(c"A"), END, 0, None), ok);
+            assert_eq!(cntk_reader_options_set_integer(Some(&mut options), key(c"b"), END, -1, None), ok);
+            assert_eq!(cntk_reader_options_set_size(Some(&mut options), key(c"c"), END, u64::MAX, None), ok);
+            assert_eq!(cntk_reader_options_set_real(Some(&mut options), key(c"d"), END, 0.25, None), ok);
+            let text = value(c"e f");
+            assert_eq!(cntk_reader_options_set_text(Some(&mut options), key(c"e"), END, text, END, None), ok);
+            assert_eq!(cntk_reader_options_add_text(Some(&mut options), key(c"g"), END, text, 1, None), ok);
+            let path = value(c"/x \"y\" \xff");
+            assert_eq!(cntk_reader_options_set_path(Some(&mut options), key(c"p"), END, path, END, None), ok);
+            for _ in 0..2 {
+                let files = Some(&mut options);
+                assert_eq!(
+                    cntk_reader_options_add_file(files, key(c"q"), END, value(c"*.ctf"), END, None),
+                    ok
+                );
+            }
+            assert_eq!(
+                cntk_reader_options_add_path(Some(&mut options), key(c"r"), END, value(c"*"), END, None),
+                ok
+            );
+            assert_eq!(cntk_reader_options_set_size(Some(&mut stream), key(c"dim"), END, 3, None), ok);
+            let section = Some(&stream);
+            assert_eq!(
+                cntk_reader_options_set_section(Some(&mut options), key(c"s"), END, section, None),
+                ok
+            );
+            assert_eq!(
+                cntk_reader_options_add_section(Some(&mut options), key(c"t"), END, section, None),
+                ok
+            );
+            // A stream may have the name of an option.
+            for name in [c"dim", c"Seed", c"file"] {
+                let mut input = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+                let status = cntk_reader_options_set_section(Some(&mut input), key(name), END, section, None);
+                assert_eq!(status, ok);
+            }
+        }
+        let expected = "a = false\nb = -1\nc = 18446744073709551615\nd = 0.25\ne = \"e f\"\ng = (\"e\")\n\
+                        p = \"file:/x%20%22y%22%20%FF\"\nq = (\"*.ctf\":\"*.ctf\")\nr = (\"file:%2A\")\n\
+                        s = [ dim = 3 ]\nt = ([ dim = 3 ])\n";
+        assert_eq!(text_of(&options), expected);
+        let mut copy = MaybeUninit::uninit();
+        assert_eq!(cntk_reader_options_copy(Some(&options), Some(&mut copy), None), ok);
+        // SAFETY: written by the call above, which succeeded, and owned by this test.
+        let mut copy = unsafe { Box::from_raw(copy.assume_init()) };
+        // SAFETY: a literal with a NUL.
+        unsafe { cntk_reader_options_set_flag(Some(&mut copy), c"a".as_ptr(), END, 1, None) };
+        assert_eq!(
+            (text_of(&options), text_of(&copy)),
+            (expected.into(), expected.replacen("false", "true", 1))
+        );
+        cntk_reader_options_free(Some(copy));
+        cntk_reader_options_free(None);
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused() {
+        let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        let refused = CNTK_READER_STATUS_INVALID_ARGUMENT;
+        let section = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        // SAFETY: all texts are NULL, or literals with a NUL.
+        unsafe {
+            let a = c"a".as_ptr();
+            assert_eq!(cntk_reader_options_set_flag(None, a, END, 1, None), refused);
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), null(), END, 1, None), refused);
+            assert_eq!(
+                cntk_reader_options_set_flag(Some(&mut options), c"".as_ptr(), END, 1, None),
+                CNTK_READER_STATUS_CONFIG
+            );
+            assert_eq!(
+                cntk_reader_options_set_flag(Some(&mut options), b"a\0b".as_ptr().cast(), 3, 1, None),
+                CNTK_READER_STATUS_CONFIG
+            );
+            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), a, END, 2, None), refused);
+            assert_eq!(cntk_reader_options_set_text(Some(&mut options), a, END, null(), END, None), refused);
+            assert_eq!(
+                cntk_reader_options_set_text(Some(&mut options), a, END, c"\xff".as_ptr(), END, None),
+                refused
+            );
+            assert_eq!(cntk_reader_options_set_path(Some(&mut options), a, END, null(), END, None), refused);
+            assert_eq!(cntk_reader_options_set_section(Some(&mut options), a, END, None, None), refused);
+            cntk_reader_options_set_flag(Some(&mut options), a, END, 1, None);
+            assert_eq!(cntk_reader_options_add_text(Some(&mut options), a, END, a, END, None), refused);
+            assert_eq!(cntk_reader_options_add_file(Some(&mut options), a, END, a, END, None), refused);
+            let capital = c"A".as_ptr();
+            assert_eq!(
+                cntk_reader_options_set_section(Some(&mut options), capital, END, Some(&section), None),
+                CNTK_READER_STATUS_CONFIG
+            );
+            let mut length = MaybeUninit::new(0);
+            let none = std::ptr::null_mut();
+            assert_eq!(
+                cntk_reader_options_write(Some(&options), 2, none, 0, Some(&mut length), None),
+                refused
+            );
+            // Values are checked when they are set, in the words of the front end.
+            let max_errors = c"maxErrors".as_ptr();
+            let (reader, deserializer) = (Values::default(), Values::of_type("CNTKTextFormatDeserializer"));
+            for (values, front_end, word, hint) in [
+                (&reader, FrontEnd::Configuration, "maxErrors", "; a negative number wraps around"),
+                (&reader, FrontEnd::Cpp, "max_errors", "; a negative number wraps around"),
+                (&deserializer, FrontEnd::Cpp, "MaxErrors", "; a negative number wraps around"),
+                (&deserializer, FrontEnd::Python, "max_errors", ""),
+            ] {
+                let mut options = cntk_reader_options(values.clone(), front_end);
+                let mut error = MaybeUninit::uninit();
+                let place = Some(&mut error);
+                let status =
+                    cntk_reader_options_set_size(Some(&mut options), max_errors, END, 1 << 31, place);
+                assert_eq!(status, CNTK_READER_STATUS_CONFIG);
+                let error = Box::from_raw(error.assume_init());
+                let text = CStr::from_ptr(crate::error::cntk_reader_error_get_text(Some(&error)));
+                let expected = format!(
+                    "The value of '{word}' is '2147483648'. Expected a whole number from 0 to 2147483647{hint}."
+                );
+                assert!(text.to_str().expect("UTF-8").contains(&expected), "{text:?}");
+                let path = cntk_reader_options_set_path(Some(&mut options), max_errors, END, a, END, None);
+                assert_eq!(path, CNTK_READER_STATUS_CONFIG);
+            }
+            cntk_reader_options_set_text(Some(&mut options), a, END, c"\"".as_ptr(), END, None);
+            let unwritable = cntk_reader_options_write(Some(&options), 0, none, 0, Some(&mut length), None);
+            assert_eq!(unwritable, CNTK_READER_STATUS_CONFIG);
+        }
+    }
+    #[test]
+    fn one_count_or_two() {
+        let refusal = |value: &CStr, is_added: bool| {
+            let mut options = cntk_reader_options(Values::default(), FrontEnd::Cpp);
+            let (mut error, key) = (MaybeUninit::uninit(), c"contextWindow".as_ptr());
+            let (options, place) = (Some(&mut options), Some(&mut error));
+            // SAFETY: the texts have a NUL; the error was written if the status says so, and is
+            // owned by this test.
+            unsafe {
+                let status = match is_added {
+                    true => cntk_reader_options_add_text(options, key, END, value.as_ptr(), END, place),
+                    false => cntk_reader_options_set_text(options, key, END, value.as_ptr(), END, place),
+                };
+                (status != CNTK_READER_STATUS_OK).then(|| {
+                    let error = Box::from_raw(error.assume_init());
+                    let text = CStr::from_ptr(crate::error::cntk_reader_error_get_text(Some(&error)));
+                    text.to_str().expect("UTF-8").to_owned()
+                })
+            }
+        };
+        for value in [c"0", c"5", c"2147483647:0"] {
+            assert_eq!(refusal(value, false), None);
+        }
+        let expected = "Expected a whole number from 0 to 2147483647, or two";
+        for (value, hint) in [
+            (c"-1:1", ""),
+            (c"1:2:3", ""),
+            (c"1.5", ""),
+            (c"", ""),
+            (c"1:2147483648", "; a negative number wraps around"),
+        ] {
+            let shown = value.to_str().expect("UTF-8");
+            let wanted = format!("The value of 'ContextWindow' is '{shown}'. {expected}{hint}.");
+            let text = refusal(value, false).expect("an error");
+            assert!(text.contains(&wanted), "{text}");
+        }
+        let text = refusal(c"-1", true).expect("an error");
+        assert!(text.contains(&format!("The value of 'ContextWindow' is '-1'. {expected}.")), "{text}");
+    }
+}

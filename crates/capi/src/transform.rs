@@ -1,0 +1,287 @@
+//! Transforms of images on their own, for hosts that have images and chains of transforms of their own.
+
+use super::call::{call, given, guard_silently, inputs};
+use super::error::cntk_reader_error;
+use super::image::{cntk_reader_image, element_number};
+use super::section::cntk_reader_section;
+use super::sized::{self, SizedOutput};
+use super::status::cntk_reader_status;
+use super::text;
+use ::cntk_reader::language;
+use cntk_reader_core::Result;
+use cntk_reader_core::image::Depth;
+use cntk_reader_images::transform::{Draw, SingleTransform, TransformedImage};
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
+
+/// One of CNTK's transforms of images. Open it with cntk_reader_transform_open, free it with cntk_reader_transform_free.
+///
+/// A random transform has one random engine for each slot, as in CNTK 2.7, which runs on from image to image.
+///
+/// Threads: may be shared; images of different slots may be transformed at once.
+pub struct cntk_reader_transform(SingleTransform);
+
+/// The image that a transform has made. Comes from cntk_reader_transform_apply or cntk_reader_transform_apply_next; the caller
+/// frees it with cntk_reader_transformed_free, also after the transform.
+///
+/// Threads: immutable, may be shared.
+pub struct cntk_reader_transformed(TransformedImage);
+
+impl cntk_reader_transform {
+    fn open(name: &str, section: &language::Section) -> Result<Self> {
+        let (options, element) = (language::transform(section, name)?, language::element_type(section)?);
+        Ok(cntk_reader_transform(SingleTransform::new(options, element)?))
+    }
+
+    /// Transforms a caller's image.
+    ///
+    /// # Safety
+    /// The image has the values that its other members describe.
+    unsafe fn apply(&self, draw: Draw, from: &cntk_reader_image) -> Result<TransformedImage> {
+        let info = from.info()?;
+        // SAFETY: `info` comes from `from`, whose values are there by this function's contract.
+        self.0.apply(draw, info, |region| unsafe { from.copy(&info, region) })
+    }
+}
+
+/// What is drawn for an image in this place of the minibatch.
+fn drawn(slot: u32, copy: u32) -> Draw {
+    Draw { slot, copy, identity: (0, 0) }
+}
+
+/// Gives an image that a transform has made to the caller.
+fn give(
+    image: TransformedImage,
+    result: SizedOutput<cntk_reader_image>,
+    transformed: &mut MaybeUninit<*mut cntk_reader_transformed>,
+) {
+    // The values lie on the heap, so their addresses stay when their owner moves into its box.
+    result.set(cntk_reader_image::of(image.image()));
+    transformed.write(Box::into_raw(Box::new(cntk_reader_transformed(image))));
+}
+
+/// Opens a transform from its section, an element of `transforms` with the key `precision` ("float" or "double") that CNTK's
+/// composite reader adds to it; reads the files that the section names. `type_name` (`type_length` bytes, or
+/// CNTK_READER_NUL_TERMINATED) is its type: "Crop", "Scale", "Color", "Intensity", "Mean", "Transpose" or "Cast".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_transform_open(
+    type_name: *const c_char,
+    type_length: usize,
+    section: Option<&cntk_reader_section>,
+    transform: Option<&mut MaybeUninit<*mut cntk_reader_transform>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (cntk_reader_section(section), place) =
+            (given(section, "section")?, given(transform, "transform")?);
+        // SAFETY: `type_name` is NULL, which `utf8` refuses, or has the bytes that `type_length` states.
+        let name = unsafe { text::utf8(type_name, type_length, "type_name") }?;
+        place.write(Box::into_raw(Box::new(cntk_reader_transform::open(name, section)?)));
+        Ok(())
+    })
+}
+
+/// Writes the type of the values that `Transpose` and `Cast` make, that of the section's `precision`: a cntk_reader_element.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_transform_get_element(
+    transform: Option<&cntk_reader_transform>,
+    element: Option<&mut MaybeUninit<u32>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (transform, element) = (given(transform, "transform")?, given(element, "element")?);
+        element.write(element_number(Depth::Element(transform.0.element())));
+        Ok(())
+    })
+}
+
+/// Gives the declared shape of samples after a transform. `before` has the `rank` dimensions that are declared before it;
+/// a `rank` other than 3 means that these are not known. Writes 1 to `known` and the three dimensions to `after`, which has
+/// room for them, or 0 if the shape is known only from the data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_transform_get_shape(
+    transform: Option<&cntk_reader_transform>,
+    before: *const usize,
+    rank: usize,
+    known: Option<&mut MaybeUninit<u32>>,
+    after: Option<&mut MaybeUninit<[usize; 3]>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (transform, known, after) =
+            (given(transform, "transform")?, given(known, "known")?, given(after, "after")?);
+        // SAFETY: `before` is NULL, which `inputs` refuses unless `rank` is 0, or has `rank` elements.
+        let before = <[usize; 3]>::try_from(unsafe { inputs(before, rank, "before") }?).ok();
+        let shape = transform.0.shape(before);
+        known.write(shape.is_some().into());
+        if let Some(shape) = shape {
+            after.write(shape);
+        }
+        Ok(())
+    })
+}
+
+/// Transforms an image. `slot` is its position in the minibatch, `copy` its number, 0 to 9, among the ten copies of one image
+/// (`multiViewCrop`), else 0. `image` describes the image, which is not changed; `result->struct_size` must be set, and
+/// `result` gets what became of it. The caller owns `*transformed`, which has the result's values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_transform_apply(
+    transform: Option<&cntk_reader_transform>,
+    slot: u32,
+    copy: u32,
+    image: *const cntk_reader_image,
+    result: *mut cntk_reader_image,
+    transformed: Option<&mut MaybeUninit<*mut cntk_reader_transformed>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (transform, transformed) = (given(transform, "transform")?, given(transformed, "transformed")?);
+        // SAFETY: `image` is NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        let image = unsafe { sized::read(image, cntk_reader_image::NONE) }?;
+        // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let result = unsafe { SizedOutput::new(result) }?;
+        // SAFETY: the caller describes an image of theirs, as the struct documents.
+        let image = unsafe { transform.apply(drawn(slot, copy), &image) }?;
+        give(image, result, transformed);
+        Ok(())
+    })
+}
+
+/// Transforms an image that another transform has made: cntk_reader_transform_apply for all transforms of a chain but the first
+/// one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from
+/// that for a copy of the values. `before` is not changed; `result->struct_size` must be set. The caller owns `*transformed`,
+/// which has the result's values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_transform_apply_next(
+    transform: Option<&cntk_reader_transform>,
+    slot: u32,
+    copy: u32,
+    before: Option<&cntk_reader_transformed>,
+    result: *mut cntk_reader_image,
+    transformed: Option<&mut MaybeUninit<*mut cntk_reader_transformed>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (transform, transformed) = (given(transform, "transform")?, given(transformed, "transformed")?);
+        let cntk_reader_transformed(before) = given(before, "before")?;
+        // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let result = unsafe { SizedOutput::new(result) }?;
+        give(transform.0.apply_next(drawn(slot, copy), before)?, result, transformed);
+        Ok(())
+    })
+}
+
+/// Frees the image that a transform has made. NULL is allowed. May be called from any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_transformed_free(transformed: Option<Box<cntk_reader_transformed>>) {
+    guard_silently(|| drop(transformed));
+}
+
+/// Frees a transform. NULL is allowed. Images that it has made stay valid.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_transform_free(transform: Option<Box<cntk_reader_transform>>) {
+    guard_silently(|| drop(transform));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::section::{cntk_reader_section_create, cntk_reader_section_entry};
+    use cntk_reader_core::image::{Image, Pixels};
+
+    fn open(name: &str, entries: &[(&str, &str)]) -> Option<Box<cntk_reader_transform>> {
+        let entries: Vec<_> =
+            entries.iter().map(|(key, text)| cntk_reader_section_entry::new(key, text, false)).collect();
+        let (mut section, mut transform) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let path = c"unknown:transforms[0]".as_ptr();
+        // SAFETY: strings and a slice with their lengths; a result is a box's pointer if the status says so.
+        unsafe {
+            let count = entries.len();
+            let place = Some(&mut section);
+            cntk_reader_section_create(path, usize::MAX, entries.as_ptr(), count, None, place, None);
+            let section = Box::from_raw(section.assume_init());
+            let place = Some(&mut transform);
+            let (text, length) = (name.as_ptr().cast(), name.len());
+            let status = cntk_reader_transform_open(text, length, Some(&section), place, None);
+            (status == cntk_reader_status::CNTK_READER_STATUS_OK)
+                .then(|| Box::from_raw(transform.assume_init()))
+        }
+    }
+
+    /// Three columns, two rows and two channels, with the values 0 to 11.
+    fn bytes() -> Vec<u8> {
+        (0..12).collect()
+    }
+
+    fn image(values: &[u8]) -> cntk_reader_image {
+        cntk_reader_image::new(&cntk_reader_core::image::ImageInfo::decoded(3, 2, 2), values)
+    }
+
+    fn apply(transform: &cntk_reader_transform, values: &[u8]) -> Image {
+        // SAFETY: an image of twelve bytes.
+        unsafe { transform.apply(drawn(0, 0), &image(values)) }.expect("an image").image().clone()
+    }
+
+    fn shape(transform: &cntk_reader_transform, before: &[usize]) -> Option<[usize; 3]> {
+        let (mut known, mut after) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: a slice with its length; `known` is written, and `after` if it says so.
+        unsafe {
+            let (from, rank) = (before.as_ptr(), before.len());
+            let places = (Some(&mut known), Some(&mut after));
+            cntk_reader_transform_get_shape(Some(transform), from, rank, places.0, places.1, None);
+            (known.assume_init() == 1).then(|| after.assume_init())
+        }
+    }
+
+    #[test]
+    fn a_crop_takes_its_part_and_leaves_bytes() {
+        let crop = open("Crop", &[("cropType", "Center"), ("cropSize", "1:2")]).expect("a transform");
+        let part = apply(&crop, &bytes());
+        assert_eq!((part.width, part.height), (1, 2));
+        assert_eq!(part.pixels, Pixels::Bytes(vec![2, 3, 8, 9]));
+        assert_eq!(shape(&crop, &[2, 3, 2]), None);
+    }
+
+    #[test]
+    fn transposing_and_casting_give_values_of_the_readers_type() {
+        let cast = open("Cast", &[("precision", "double")]).expect("a transform");
+        assert_eq!(apply(&cast, &bytes()).pixels, Pixels::Doubles((0..12).map(f64::from).collect()));
+        let transpose = open("Transpose", &[]).expect("a transform");
+        let planes = apply(&transpose, &bytes());
+        assert!(planes.planar);
+        let expected = [0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11].map(|value: u8| f32::from(value));
+        assert_eq!(planes.pixels, Pixels::Floats(expected.to_vec()));
+        assert_eq!(shape(&transpose, &[2, 3, 2]), Some([3, 2, 2]));
+        assert_eq!(shape(&transpose, &[]), None);
+    }
+
+    #[test]
+    fn a_random_transform_has_an_engine_for_each_slot() {
+        let section = [("cropType", "RandomSide"), ("sideRatio", "0.5"), ("seed", "7")];
+        let draws = |slots: &[u32]| {
+            let crop = open("Crop", &section).expect("a transform");
+            let draw = |&slot| {
+                // SAFETY: an image of twelve bytes.
+                unsafe { crop.apply(drawn(slot, 0), &image(&bytes())) }
+                    .expect("an image")
+                    .image()
+                    .pixels
+                    .clone()
+            };
+            slots.iter().map(draw).collect::<Vec<_>>()
+        };
+        // What slot 0 draws does not depend on slot 1, which begins with another seed.
+        let (alone, both) = (draws(&[0; 20]), draws(&[0, 1].repeat(20)));
+        assert_eq!(alone, both.iter().step_by(2).cloned().collect::<Vec<_>>());
+        assert_ne!(alone, both.iter().skip(1).step_by(2).cloned().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused() {
+        assert!(open("crop", &[]).is_none());
+        assert!(open("Mean", &[("meanFile", "/no/such/file.xml")]).is_none());
+        let crop = open("Crop", &[]).expect("a transform");
+        // SAFETY: refused because there are no values.
+        assert!(unsafe { crop.apply(drawn(0, 0), &cntk_reader_image::NONE) }.is_err());
+    }
+}

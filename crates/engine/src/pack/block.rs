@@ -1,0 +1,165 @@
+//! The block of one stream's data, as CNTK lays it out: who writes it and who reads it find its parts here.
+//!
+//! A dense block is `columns * sample_size` values, column after column. A sparse block is
+//!
+//! | bytes | content |
+//! | --- | --- |
+//! | 8 | number of stored values as `u64`, here `nnz` |
+//! | `nnz * size of a value` | the values, in order of columns |
+//! | `nnz * 4` | the index of each value within its column, `i32` |
+//! | `(columns + 1) * 4` | the number of the first value of each column, and `nnz` at the end, `i32` |
+//!
+//! Blocks start at a multiple of 64 bytes, so every part is aligned for its type: values start at byte 0 or 8, which suits
+//! `f64`; indices and offsets follow at multiples of 4, also where `nnz` is odd. All numbers are in native byte order.
+
+use cntk_reader_core::stream::{AnyBits, Element};
+
+/// Bytes of the number of values at the start of a sparse block.
+const COUNT_SIZE: usize = size_of::<u64>();
+/// Bytes of an index or offset.
+const INDEX_SIZE: usize = size_of::<i32>();
+
+/// The data of a sparse stream's minibatch: compressed sparse columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct SparseColumns<'a, T> {
+    /// The stored values, in order of columns.
+    pub values: &'a [T],
+    /// The index of each value within its column: in the input's order, which may be unsorted and may repeat.
+    pub indices: &'a [i32],
+    /// One more than there are columns, ascending: column `c` has the values `offsets[c] .. offsets[c + 1]`.
+    pub offsets: &'a [i32],
+}
+
+impl<'a, T> SparseColumns<'a, T> {
+    /// No columns.
+    pub const fn none() -> Self {
+        SparseColumns { values: &[], indices: &[], offsets: &[0] }
+    }
+
+    /// The indices and the values of one column, or `None` if there is no such column.
+    pub fn column(&self, column: usize) -> Option<(&'a [i32], &'a [T])> {
+        let (&begin, &end) = (self.offsets.get(column)?, self.offsets.get(column + 1)?);
+        let range = usize::try_from(begin).ok()?..usize::try_from(end).ok()?;
+        Some((self.indices.get(range.clone())?, self.values.get(range)?))
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+}
+
+/// Size in bytes of a dense block; `None` if it exceeds the address space.
+pub(super) fn dense_size(columns: usize, sample_size: usize, element: usize) -> Option<usize> {
+    columns.checked_mul(sample_size)?.checked_mul(element)
+}
+
+/// Size in bytes of a sparse block of `nnz` values of `element` bytes in `columns` columns; `None` if it exceeds the address
+/// space.
+pub(super) fn sparse_size(nnz: usize, element: usize, columns: usize) -> Option<usize> {
+    let entries = nnz.checked_mul(element + INDEX_SIZE)?;
+    columns.checked_add(1)?.checked_mul(INDEX_SIZE)?.checked_add(entries)?.checked_add(COUNT_SIZE)
+}
+
+/// The parts of a sparse block, for writing.
+pub(super) struct SparseParts<'a> {
+    pub values: &'a mut [u8],
+    pub indices: &'a mut [u8],
+    pub offsets: &'a mut [[u8; INDEX_SIZE]],
+}
+
+/// Splits a block of the size that [`sparse_size`] gives, and writes its count.
+pub(super) fn begin_sparse(block: &mut [u8], element: usize, nnz: usize) -> SparseParts<'_> {
+    let (count, rest) = block.split_at_mut(COUNT_SIZE);
+    count.copy_from_slice(&(nnz as u64).to_ne_bytes());
+    let (values, rest) = rest.split_at_mut(nnz * element);
+    let (indices, offsets) = rest.split_at_mut(nnz * INDEX_SIZE);
+    SparseParts { values, indices, offsets: offsets.as_chunks_mut().0 }
+}
+
+/// The values of a dense block. `None` if it is not aligned for them or is no whole number of them.
+pub(super) fn dense<T: Element>(block: &[u8]) -> Option<&[T]> {
+    cast(block)
+}
+
+/// The parts of a sparse block with this number of columns. `None` if its size is not that of its count and columns.
+pub(super) fn sparse<T: Element>(block: &[u8], columns: usize) -> Option<SparseColumns<'_, T>> {
+    let (count, rest) = block.split_first_chunk::<COUNT_SIZE>()?;
+    let nnz = usize::try_from(u64::from_ne_bytes(*count)).ok()?;
+    if sparse_size(nnz, size_of::<T>(), columns)? != block.len() {
+        return None;
+    }
+    let (values, rest) = rest.split_at_checked(nnz * size_of::<T>())?;
+    let (indices, offsets) = rest.split_at_checked(nnz * INDEX_SIZE)?;
+    Some(SparseColumns { values: cast(values)?, indices: cast(indices)?, offsets: cast(offsets)? })
+}
+
+/// Bytes as values of a type. `None` if they are not aligned for it or are no whole number of values.
+fn cast<T: AnyBits>(bytes: &[u8]) -> Option<&[T]> {
+    let pointer = bytes.as_ptr().cast::<T>();
+    if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
+        return None;
+    }
+    // SAFETY: `pointer` is aligned for `T`, as checked two lines above. It points to `bytes.len()` initialized bytes that
+    // stay borrowed as long as the result, and the slice covers exactly these, because their number is a multiple of
+    // `T`'s size (checked as well). Any bits are a `T`: that is what `AnyBits` is implemented for.
+    Some(unsafe { std::slice::from_raw_parts(pointer, bytes.len() / size_of::<T>()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffer::AlignedBuffer;
+    use super::*;
+
+    fn round_trip<T: Element>(values: &[T], bytes: &[u8]) {
+        let indices: Vec<i32> = (0..values.len() as i32).rev().collect();
+        let offsets = [0, 1.min(values.len() as i32), values.len() as i32];
+        let mut block = AlignedBuffer::default();
+        let size = sparse_size(values.len(), size_of::<T>(), 2).expect("a size");
+        block.resize(size).expect("memory");
+        let parts = begin_sparse(block.bytes_mut(), size_of::<T>(), values.len());
+        parts.values.copy_from_slice(bytes);
+        parts
+            .indices
+            .copy_from_slice(&indices.iter().flat_map(|index| index.to_ne_bytes()).collect::<Vec<_>>());
+        parts.offsets.copy_from_slice(&offsets.map(i32::to_ne_bytes));
+        let found = sparse::<T>(block.bytes(), 2).expect("columns");
+        assert_eq!(found, SparseColumns { values, indices: &indices, offsets: &offsets });
+        assert_eq!(found.columns(), 2);
+        let first = offsets[1] as usize;
+        assert_eq!(found.column(0), Some((&indices[..first], &values[..first])));
+        assert_eq!(found.column(1), Some((&indices[first..], &values[first..])));
+        assert_eq!(found.column(2), None);
+        // Another number of columns, and another size of values, are noticed.
+        assert_eq!(sparse::<T>(block.bytes(), 1), None);
+        assert_eq!(sparse::<T>(&block.bytes()[..size - 1], 2), None);
+    }
+
+    #[test]
+    fn sparse_blocks_are_read_as_they_were_written() {
+        // Odd numbers of `f64` leave indices and offsets at odd multiples of 4.
+        for count in 0..6 {
+            let floats: Vec<f32> = (0..count).map(|i| i as f32 + 0.5).collect();
+            let doubles: Vec<f64> = (0..count).map(|i| f64::from(i) - 0.25).collect();
+            round_trip(&floats, &floats.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>());
+            round_trip(&doubles, &doubles.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_is_misaligned_or_cut_off_is_not_cast() {
+        let mut block = AlignedBuffer::default();
+        block.resize(24).expect("memory");
+        let bytes = block.bytes();
+        assert_eq!(dense::<f64>(bytes).map(<[f64]>::len), Some(3));
+        assert_eq!(dense::<f64>(&bytes[4..20]), None);
+        assert_eq!(dense::<f32>(&bytes[4..20]).map(<[f32]>::len), Some(4));
+        assert_eq!(dense::<f32>(&bytes[1..21]), None);
+        assert_eq!(dense::<f32>(&bytes[..23]), None);
+        assert_eq!(dense::<f64>(AlignedBuffer::default().bytes()), Some(&[][..]));
+        assert_eq!(sparse::<f32>(&bytes[..7], 0), None);
+        block.bytes_mut().fill(0xff);
+        assert_eq!(sparse::<f32>(block.bytes(), 0), None);
+    }
+}

@@ -1,0 +1,35 @@
+//! Packing: from sequences to one minibatch, in one pass of copying.
+//!
+//! A [`Packer`] asks its [`Feed`] for sequences and copies them into blocks of memory that a [`layout::Layout`] describes.
+//!
+//! A sequence that is missing in one stream ([`Loaded::Invalid`](cntk_reader_core::format::Loaded),
+//! [`Loaded::Skipped`](cntk_reader_core::format::Loaded)) is left out of all streams.
+
+mod block;
+mod buffer;
+mod check;
+mod copy;
+pub mod explain;
+mod feed;
+mod first_fit;
+pub mod layout;
+mod limits;
+pub mod minibatch;
+mod packer;
+mod packing;
+pub mod plain;
+mod sequence;
+mod spec;
+#[cfg(test)]
+mod test_feed;
+mod truncated;
+
+pub use block::SparseColumns;
+pub use feed::{Feed, LoadedSelection};
+pub use limits::{Limits, PackConfig};
+pub use minibatch::{MOST_AT_ONCE, Minibatch, MinibatchPool, StreamMinibatch};
+pub use packer::{Packer, Queue, output_streams};
+pub use packing::Packing;
+pub use sequence::SequencePacker;
+pub use spec::{PackScratch, PackSpec, Packed};
+pub use truncated::TruncatedPacker;

@@ -1,0 +1,348 @@
+//! Truncated packing: recorded minibatches, changes of sizes, checkpoints, sequences without samples.
+
+use super::*;
+use crate::pack::test_feed::{
+    Data, EXAMPLE, State, TestFeed, example_streams, first_components, floats, info, parse, records,
+};
+use cntk_reader_core::stream::{ElementType, Storage};
+
+const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 3, right_splice: 0 };
+
+fn packer(config: PackConfig) -> TruncatedPacker {
+    let mut packer = TruncatedPacker::new(example_streams(), true);
+    packer.configure(&config).expect("sizes");
+    packer
+}
+
+fn queued(packer: &TruncatedPacker) -> Vec<Queue> {
+    // What was in the list before must not matter.
+    let mut queues = vec![Queue { cursor: 9, sequences: vec![(SequenceId { chunk: 9, index: 9 }, true)] }; 3];
+    packer.queued(&mut queues).expect("memory");
+    queues
+}
+
+fn feed(sweeps: u64) -> TestFeed {
+    TestFeed::parse(&example_streams(), EXAMPLE, sweeps)
+}
+
+pub(super) fn read(packer: &mut TruncatedPacker, feed: &mut TestFeed) -> Minibatch {
+    packer.read(feed).expect("a minibatch")
+}
+
+/// Records, keys, first components of `x`, and the flags `*` (end of sweep) and `E` (end of epoch).
+fn show(minibatch: &Minibatch) -> String {
+    let flags =
+        [if minibatch.end_of_sweep { "*" } else { "" }, if minibatch.end_of_epoch { "E" } else { "" }]
+            .concat();
+    if minibatch.streams.is_empty() {
+        return flags;
+    }
+    assert_eq!(minibatch.streams[0].layout, minibatch.streams[1].layout);
+    let list = |numbers: Vec<String>| numbers.join(" ");
+    let keys = list(minibatch.keys.iter().map(u64::to_string).collect());
+    let x = list(first_components(minibatch, 0, 2).iter().map(f32::to_string).collect());
+    format!("{} | {keys} | {x} {flags}", records(minibatch, 0)).trim_end().to_owned()
+}
+
+fn run(packer: &mut TruncatedPacker, feed: &mut TestFeed, expected: &[(&str, u64)]) {
+    for (i, (text, position)) in expected.iter().enumerate() {
+        assert_eq!(show(&read(packer, feed)), *text, "read {}", i + 1);
+        assert_eq!(feed.position, *position, "read {}", i + 1);
+    }
+}
+
+const FIRST: (&str, u64) = ("0:0[0,3) 1:1[0,2) 2:1[2,4) | 0 2 3 | 0 20 1 21 2 30", 8);
+const SECOND: &str = "0:0[0,1) 1:0[1,5) 2:1[-1,1) 3:1[1,2) 4:1[2,3) | 1 4 3 5 6 | 10 31 40 50 41 60 *";
+
+#[test]
+fn one_sweep() {
+    run(
+        &mut packer(SIZES),
+        &mut feed(1),
+        &[
+            FIRST,
+            (SECOND, 14),
+            ("0:0[-2,2) gap:0[2,3) gap:1[0,3) | 4 | 42 0 43 0 0 0 E", 14),
+            ("E", 14),
+            ("E", 14),
+        ],
+    );
+}
+
+#[test]
+fn two_sweeps() {
+    run(
+        &mut packer(SIZES),
+        &mut feed(2),
+        &[
+            FIRST,
+            (SECOND, 17),
+            ("0:0[-2,2) 1:0[2,3) 2:1[0,3) | 4 1 0 | 42 0 43 1 10 2", 22),
+            ("0:0[0,2) 1:0[2,6) 2:1[0,2) 3:1[2,3) | 2 4 3 5 | 20 30 21 31 40 50", 28),
+            ("0:0[-1,3) 1:1[0,1) gap:1[1,3) | 4 6 | 41 60 42 0 43 0 *E", 28),
+            ("E", 28),
+        ],
+    );
+}
+
+#[test]
+fn right_splice() {
+    let packer = &mut packer(PackConfig { right_splice: 1, ..SIZES });
+    run(
+        packer,
+        &mut feed(1),
+        &[
+            FIRST,
+            (
+                "0:0[-2,1) 1:0[1,2) 2:0[2,6) 3:1[-1,1) 4:1[1,2) 5:1[2,3) | 0 1 4 3 5 6 | 2 31 10 50 40 60 *",
+                14,
+            ),
+            ("0:0[-1,3) gap:1[0,3) | 4 | 41 0 42 0 43 0", 14),
+            ("0:0[-3,1) gap:0[1,3) gap:1[0,3) | 4 | 43 0 0 0 0 0 E", 14),
+            ("E", 14),
+        ],
+    );
+    let minibatch = read(packer, &mut feed(1));
+    assert_eq!(minibatch.streams[1].layout.right_splice, 1);
+    for right_splice in [3, 4] {
+        let config = PackConfig { right_splice, ..SIZES };
+        let error = packer.configure(&config).expect_err("would never advance");
+        assert_eq!(error.class(), ExceptionClass::InvalidArgument);
+    }
+}
+
+#[test]
+fn two_workers() {
+    let runs: [&[(&[u64], &str, u64)]; 2] = [
+        &[(&[0], "", 6), (&[2, 4], "", 12), (&[4], "", 14), (&[6], "*E", 14), (&[], "E", 14)],
+        &[(&[1, 3], "", 13), (&[5], "E", 14), (&[], "E", 14)],
+    ];
+    for (rank, expected) in (0..).zip(runs) {
+        let feed = &mut feed(1);
+        (feed.workers, feed.rank) = (2, rank);
+        let packer = &mut packer(PackConfig { workers: 2, rank, ..SIZES });
+        for &(keys, flags, position) in expected {
+            let minibatch = read(packer, feed);
+            assert_eq!(minibatch.keys, keys);
+            assert_eq!(
+                (minibatch.end_of_sweep, minibatch.end_of_epoch),
+                (flags.contains('*'), flags.contains('E'))
+            );
+            assert_eq!(feed.position, position);
+        }
+    }
+}
+
+#[test]
+fn sparse_streams_come_out_dense() {
+    let streams = super::super::output_streams(
+        &example_streams(),
+        crate::pack::Packing::Truncated { length: 3, right_splice: 0 },
+    );
+    assert!(streams.iter().all(|info| info.storage == Storage::Dense));
+    let minibatch = read(&mut packer(SIZES), &mut feed(1));
+    assert_eq!(
+        floats(minibatch.streams[1].block()),
+        [1., 0., 0., 0., 0., 0., 21., 0., 3., 2., 0., 0., 0., 0., 23., 22., 0., 0., 0., 0., 0., 0., 0., 31.]
+    );
+}
+
+#[test]
+fn restoring_a_position_loses_what_was_queued() {
+    for (position, keys) in [(8, vec![4, 5, 6]), (0, vec![0, 2, 3])] {
+        let (packer, feed) = (&mut packer(SIZES), &mut feed(1));
+        read(packer, feed);
+        packer.reset();
+        feed.seek(position);
+        assert_eq!(read(packer, feed).keys, keys);
+    }
+}
+
+#[test]
+fn new_sizes_mean_new_slots() {
+    let (packer, feed) = (&mut packer(SIZES), &mut feed(1));
+    read(packer, feed);
+    packer.configure(&PackConfig { minibatch: 12, ..SIZES }).expect("sizes");
+    let minibatch = read(packer, feed);
+    assert_eq!(minibatch.keys, [4, 5, 6]);
+    assert_eq!(records(&minibatch, 0), "0:0[0,4) 1:1[0,1) 2:1[1,2) gap:1[2,3) gap:2[0,3) gap:3[0,3)");
+    assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[0].layout.lanes), (3, 4));
+}
+
+#[test]
+fn new_workers_keep_the_slots() {
+    let (first, feed) = (&mut packer(SIZES), &mut feed(2));
+    read(first, feed);
+    let config = PackConfig { workers: 3, rank: 1, ..SIZES };
+    first.configure(&config).expect("the sizes did not change");
+    (feed.workers, feed.rank) = (3, 1);
+    assert!(packer(SIZES).configure(&PackConfig { minibatch: 8, ..config }).is_err());
+    read(first, feed);
+    let queues = queued(first);
+    assert_eq!(queues.len(), 2);
+    // A new packer comes to the same number of slots.
+    let mut second = TruncatedPacker::new(example_streams(), true);
+    assert!(second.configure(&config).is_err());
+    let chunks = feed.chunks.clone();
+    let load = &mut |id: SequenceId| chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
+    second.restore(&config, &queues, load).expect("the checkpoint");
+    assert_eq!(queued(&second), queues);
+}
+
+#[test]
+fn checkpoints_continue_exactly() {
+    for right_splice in [0, 1, 2] {
+        for reads in 0..5 {
+            let config = PackConfig { right_splice, ..SIZES };
+            let (first, feed_1) = (&mut packer(config), &mut feed(2));
+            for _ in 0..reads {
+                read(first, feed_1);
+            }
+            let mut second = TruncatedPacker::new(example_streams(), false);
+            let chunks = feed_1.chunks.clone();
+            let load = &mut |id: SequenceId| {
+                chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"))
+            };
+            second.restore(&config, &queued(first), load).expect("the checkpoint");
+            let feed_2 = &mut feed(2);
+            (feed_2.position, feed_2.next) = (feed_1.position, feed_1.next);
+            for _ in 0..12 {
+                let (a, b) = (read(first, feed_1), read(&mut second, feed_2));
+                assert_eq!(show(&a), show(&b));
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_checkpoints_are_errors() {
+    let (packer, feed) = (&mut packer(SIZES), &mut feed(1));
+    read(packer, feed);
+    let good = queued(packer);
+    let chunks = feed.chunks.clone();
+    let load = &mut |id: SequenceId| chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
+    let mut beyond = good.clone();
+    beyond[1].cursor = 2;
+    let empty = vec![Queue { cursor: 1, sequences: Vec::new() }];
+    for queues in [beyond, empty, Vec::new()] {
+        let error = packer.requeue(&queues, load).expect_err("must be refused");
+        assert_eq!(error.kind(), ErrorKind::Checkpoint);
+    }
+    assert_eq!(queued(packer), good);
+}
+
+#[test]
+fn sizes_that_do_not_fit() {
+    let mut packer = TruncatedPacker::new(example_streams(), true);
+    assert_eq!(packer.read(&mut feed(1)).expect_err("no sizes").kind(), ErrorKind::State);
+    // More slots than there is memory for.
+    let vast = PackConfig { minibatch: u64::MAX, truncation: 1, ..SIZES };
+    assert_eq!(packer.configure(&vast).expect_err("must be refused").kind(), ErrorKind::Memory);
+    let mut refused = |config| packer.configure(&config).expect_err("must be refused").class();
+    assert_eq!(refused(PackConfig { minibatch: 0, ..SIZES }), ExceptionClass::Logic);
+    assert_eq!(refused(PackConfig { truncation: 0, ..SIZES }), ExceptionClass::Logic);
+    assert_eq!(refused(PackConfig { workers: 3, ..SIZES }), ExceptionClass::InvalidArgument);
+    assert_eq!(refused(PackConfig { workers: 0, ..SIZES }), ExceptionClass::InvalidArgument);
+    // Shares of 7 / 2 = 3 slots for 2 workers, and at least one slot.
+    for (config, slots) in [
+        (PackConfig { workers: 2, rank: 0, truncation: 2, ..SIZES }, 2),
+        (PackConfig { workers: 2, rank: 1, truncation: 2, minibatch: 6, ..SIZES }, 1),
+        (PackConfig { truncation: 9, ..SIZES }, 1),
+    ] {
+        packer.configure(&config).expect("sizes");
+        assert_eq!(queued(&packer).len(), slots);
+    }
+}
+
+/// Sequences of these lengths, whose values are `10 * number + step + 1`.
+fn of_lengths(lengths: &[u64]) -> (TruncatedPacker, TestFeed) {
+    let streams = vec![info("x", Storage::Dense, ElementType::Float, 1)];
+    let sequence = |(number, &length): (usize, &u64)| {
+        let mut data = Data::default();
+        (0..length).for_each(|step| {
+            data.dense_sample(ElementType::Float, &[(10 * number as u64 + step + 1) as f64])
+        });
+        vec![data]
+    };
+    let sequences = lengths.iter().enumerate().map(sequence).collect();
+    let mut packer = TruncatedPacker::new(streams.clone(), true);
+    packer.configure(&PackConfig { minibatch: 4, truncation: 2, ..SIZES }).expect("sizes");
+    (packer, TestFeed::new(&streams, sequences, 2, 1))
+}
+
+#[test]
+fn a_sequence_without_samples_is_an_error_when_it_is_due() {
+    let first = (vec![2, 3, 1, 1, 4, 0, 2, 3, 2], 9, "bbebbb");
+    // The empty one is all that is left of its lane, and then of all lanes; the last one was fetched along with it.
+    let second = (vec![3, 1, 4, 0, 1], 4, "bbbe");
+    for (lengths, count, course) in [first, second] {
+        let (mut packer, mut feed) = of_lengths(&lengths);
+        let (mut values, mut seen) = (Vec::new(), String::new());
+        let end = loop {
+            match packer.read(&mut feed) {
+                Ok(minibatch) if minibatch.streams.is_empty() => break minibatch,
+                Ok(minibatch) => {
+                    values.extend(floats(minibatch.streams[0].block()));
+                    seen.push('b');
+                }
+                Err(error) => {
+                    assert_eq!(error.message(), "AddSequence: Sequences must be a least one frame long.");
+                    seen.push('e');
+                }
+            }
+            // What waits in line, the empty sequence too, comes back from a checkpoint.
+            let (queues, chunks) = (queued(&packer), feed.chunks.clone());
+            let load = &mut |id: SequenceId| {
+                chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"))
+            };
+            packer.requeue(&queues, load).expect("its own queues");
+            assert_eq!(queued(&packer), queues);
+        };
+        assert!(end.end_of_epoch);
+        assert_eq!(seen, course);
+        // Gaps are zeros.
+        values.retain(|&value| value != 0.0);
+        values.sort_by(f32::total_cmp);
+        let of = |(number, &length): (usize, &u64)| {
+            (0..length).map(move |step| (10 * number as u64 + step + 1) as f32)
+        };
+        assert_eq!(values, lengths.iter().take(count).enumerate().flat_map(of).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn streams_of_different_lengths_are_errors() {
+    let streams =
+        [info("x", Storage::Dense, ElementType::Float, 1), info("y", Storage::Dense, ElementType::Double, 1)];
+    let feed = &mut TestFeed::parse(&streams, "0 |x 1 |y 1\n0 |x 2\n1 |x 1 |y 1\n", 1);
+    let mut packer = TruncatedPacker::new(streams.to_vec(), true);
+    packer.configure(&SIZES).expect("sizes");
+    let error = packer.read(feed).expect_err("must be refused");
+    assert_eq!(
+        error.message(),
+        "For BPTT sequences between different input stream should have the same length."
+    );
+    assert_eq!((error.kind(), error.class()), (ErrorKind::Data, ExceptionClass::Runtime));
+    assert_eq!(read(&mut packer, feed).keys, [1]);
+}
+
+#[test]
+fn an_invalid_sequence_is_noticed_with_the_next_valid_one() {
+    let streams = example_streams();
+    for (max_errors, state, fails) in
+        [(0, State::Invalid, true), (1, State::Invalid, false), (0, State::Skipped, false)]
+    {
+        let mut sequences = parse(&streams, EXAMPLE);
+        sequences[1][1].state = state;
+        let feed = &mut TestFeed::new(&streams, sequences, 2, 1);
+        feed.max_errors = max_errors;
+        let packer = &mut packer(SIZES);
+        let result = packer.read(feed);
+        if fails {
+            assert_eq!(result.expect_err("one too many").message(), "1 invalid");
+            assert_eq!(feed.position, 6);
+        } else {
+            assert_eq!(result.expect("tolerated").keys, [0, 3, 4]);
+        }
+    }
+}

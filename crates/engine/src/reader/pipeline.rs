@@ -1,0 +1,513 @@
+//! The pipeline: timeline, chunks and packer, one batch of minibatches per read. Reads nothing ahead but chunks.
+
+use super::checkpoint::Progress;
+use super::epoch::{Epoch, ReadConfig};
+use super::fetcher::Fetcher;
+use super::inspect::EpochStart;
+use super::parallel_packer::{PackContext, ParallelPacker};
+use super::position::{local_position_of, samples_of};
+use super::prefetch_batch::{Assembled, PrefetchBatch};
+use super::selector::{Plan, Selector, TimelineSource};
+use crate::pack::Packing;
+use crate::pack::explain::Explain;
+use crate::pack::{
+    Feed, Limits, LoadedSelection, Minibatch, PackConfig, PackSpec, Packer, Queue, SequencePacker,
+    TruncatedPacker,
+};
+use crate::randomize::{EpochConfig, WorkerConfig};
+use crate::reader::settings::ReaderSettings;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::format::fetch::Failure;
+use cntk_reader_core::format::{AnyDeserializer, Chunk, ChunkSource};
+use cntk_reader_core::memory::Meter;
+use cntk_reader_core::runtime::helpers::WaitingCaller;
+use cntk_reader_core::runtime::pool::{Pool, cpus};
+use cntk_reader_core::runtime::{cancel, exit};
+use cntk_reader_core::sequence::{SequenceId, SequenceKey};
+use cntk_reader_core::stream::LateShapes;
+use cntk_reader_core::{Error, ErrorKind, Result};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Everything between the deserializer and the minibatch.
+pub(super) struct Pipeline {
+    source: Source,
+    packer: Box<dyn Packer>,
+    packing: Packing,
+    /// See [`ReaderSettings::lanes_by_epoch`].
+    lanes_by_epoch: Option<Vec<u64>>,
+    /// Packs several minibatches in parallel, where each can be packed without the ones before it.
+    parallel: ParallelPacker,
+}
+
+/// The timeline with the chunks it needs: what the packer is fed from.
+struct Source {
+    deserializer: Arc<dyn ChunkSource>,
+    selector: Selector,
+    /// The minibatches of the batch that is being read.
+    plan: Plan,
+    /// Those of the batch after it, which are selected while it is packed.
+    ahead: Plan,
+    /// Fetches sequences from chunks that do not have them ready; `None` if every chunk does.
+    fetcher: Option<Fetcher>,
+    truncated: bool,
+    invalid: InvalidSequences,
+    /// See [`Progress::selected`].
+    selected: u64,
+    /// The number of the batch that is being read.
+    batch: u64,
+}
+
+/// The invalid sequences so far.
+struct InvalidSequences {
+    count: u64,
+    /// How many are tolerated; one more is an error.
+    tolerated: u64,
+}
+
+impl Pipeline {
+    pub(super) fn new(
+        options: &ReaderSettings,
+        deserializer: &AnyDeserializer,
+        corpus: &Arc<Corpus>,
+        shapes: &Arc<LateShapes>,
+        pool: Pool,
+        packing_threads: usize,
+        meter: &Meter,
+    ) -> Result<Self> {
+        let explain = Explain::new(deserializer, corpus, options.packing_key.clone());
+        let truncated = matches!(options.packing, Packing::Truncated { .. });
+        let threads = options.multithreaded.then(|| pool.threads());
+        let selector = Selector::new(TimelineSource::new(options, deserializer, pool)?);
+        let deserializer = deserializer.source();
+        // Minibatches whose sequences are fetched are packed one by one.
+        let is_fetched = deserializer.facts().is_fetched;
+        let copying = threads.filter(|_| is_fetched).map_or(1, |threads| threads.min(cpus()));
+        let fetcher = Fetcher::of(&*deserializer, &explain, truncated, shapes, threads);
+        let streams = deserializer.streams().to_vec();
+        let packer: Box<dyn Packer> = match options.packing {
+            Packing::Sequence => {
+                let packer = SequencePacker::new(streams, options.local_timeline);
+                Box::new(packer.metered(meter).copied_by(copying).explained(explain))
+            }
+            Packing::Frame => {
+                let packer = SequencePacker::of_frames(streams, options.local_timeline);
+                Box::new(packer.metered(meter).copied_by(copying).explained(explain))
+            }
+            Packing::Truncated { .. } => {
+                let mut packer = TruncatedPacker::new(streams, options.local_timeline);
+                if options.in_place_of.is_some() {
+                    packer = packer.with_last_of_repeats();
+                }
+                Box::new(packer.metered(meter).explained(explain))
+            }
+        };
+        let source = Source {
+            deserializer,
+            selector,
+            plan: Plan::default(),
+            ahead: Plan::default(),
+            fetcher,
+            truncated,
+            invalid: InvalidSequences { count: 0, tolerated: options.max_errors },
+            selected: 0,
+            batch: 0,
+        };
+        Ok(Pipeline {
+            source,
+            packer,
+            packing: options.packing,
+            lanes_by_epoch: options.lanes_by_epoch.clone(),
+            parallel: ParallelPacker::new(packing_threads, meter),
+        })
+    }
+
+    /// Starts an epoch at its first sample. CNTK 2.7: the configuration's truncation length and right splice take the
+    /// place of the epoch's.
+    pub(super) fn start_epoch(&mut self, epoch: &Epoch) -> Result<Epoch> {
+        let mut epoch = *epoch;
+        if let Packing::Truncated { length, right_splice } = self.packing {
+            epoch.read.truncation_length = length;
+            epoch.read.right_splice = right_splice;
+        }
+        if let Some(lanes) = &self.lanes_by_epoch {
+            epoch = epoch.truncated_to_its_minibatch_size(lanes)?;
+        }
+        epoch.read.workers().check()?;
+        // An epoch that is refused leaves everything as it was.
+        self.packer.check(&epoch.read.pack())?;
+        self.source.start_epoch(&epoch)?;
+        self.packer.configure(&epoch.read.pack())?;
+        self.packer.reset();
+        Ok(epoch)
+    }
+
+    pub(super) fn configure(&mut self, config: &ReadConfig) -> Result<()> {
+        config.workers().check()?;
+        self.packer.configure(&config.pack())?;
+        self.source.selector.timeline.configure(&config.workers())
+    }
+
+    /// What a caller needs to help while another thread has the pipeline.
+    pub(super) fn waiting_caller(&self) -> WaitingCaller {
+        self.parallel.waiting_caller()
+    }
+
+    /// Reads up to `wanted` minibatches into an empty batch, which up to `threads` threads pack.
+    pub(super) fn read(&mut self, wanted: usize, threads: usize, batch: &mut PrefetchBatch) {
+        let start = Instant::now();
+        self.source.begin_batch();
+        // Packing reads the arrays of users' chunks in place, so the process must not end while it runs.
+        let inside = self.source.deserializer.facts().is_foreign.then(exit::enter);
+        if let Some(None) = inside {
+            let error = exit::refusal("nothing is read any more");
+            return self.deliver(Err(error), batch);
+        }
+        let failure = match (self.packer.spec(), &self.source) {
+            (Some((spec, limits)), Source { selector, fetcher: None, .. }) if selector.is_global() => {
+                let spec = Arc::clone(spec);
+                let (planned, failure) = self.source.plan(limits, wanted);
+                // After a failure the timeline stays where that is delivered.
+                let ahead = if failure.is_none() && self.source.plan.goes_on() { wanted } else { 0 };
+                // What was selected is packed in any case, which is soon done: nobody else would.
+                let packed = cancel::apart(|| self.pack((spec, limits), planned, ahead, threads, batch));
+                failure.or(packed.err())
+            }
+            _ => self.packer.read(&mut self.source).map(|minibatch| self.deliver(Ok(minibatch), batch)).err(),
+        };
+        if let Some(error) = failure {
+            self.deliver(Err(error), batch);
+        }
+        batch.took = start.elapsed();
+    }
+
+    /// Whether a selection was drawn that has not been delivered.
+    pub(super) fn is_ahead(&self) -> bool {
+        let Source { selector, plan, ahead, .. } = &self.source;
+        selector.is_ahead() || !plan.is_empty() || !ahead.is_empty()
+    }
+
+    fn deliver(&mut self, minibatch: Result<Minibatch>, batch: &mut PrefetchBatch) {
+        batch.ready.push_back(match self.progress(std::mem::take(&mut batch.spare)) {
+            Ok(progress) => Assembled { minibatch, progress },
+            // The reader goes back to where the minibatch before it ended.
+            Err(error) => Assembled { minibatch: Err(error), progress: Progress::default() },
+        });
+    }
+
+    /// Packs minibatches that are planned, and appends them to the batch in order. Plans up to `wanted_ahead` of the next batch meanwhile.
+    fn pack(
+        &mut self,
+        (spec, limits): (Arc<PackSpec>, Limits),
+        planned: Range<usize>,
+        wanted_ahead: usize,
+        threads: usize,
+        batch: &mut PrefetchBatch,
+    ) -> Result<()> {
+        let Source { deserializer, selector, plan, ahead, invalid, selected, batch: number, .. } =
+            &mut self.source;
+        let TimelineSource::Global(_, store) = &selector.timeline else { return Ok(()) };
+        let chunks = Arc::clone(store.chunks());
+        let context = PackContext { spec, deserializer: Arc::clone(deserializer), chunks };
+        let plan_ahead = || selector.fill_ahead(ahead, limits, wanted_ahead);
+        self.parallel.pack(plan.taken(planned), &context, threads, plan_ahead, |planned, packed| {
+            // Too many invalid sequences take precedence over an error of packing: CNTK counts before it packs.
+            let counted = invalid.add(packed.invalid, packed.delivers);
+            *selected += planned.selection.sequences.len() as u64;
+            let progress = Progress {
+                position: planned.position,
+                invalid: invalid.count,
+                selected: *selected,
+                batch: *number,
+                ..Progress::default()
+            };
+            batch.ready.push_back(Assembled { minibatch: counted.and(packed.minibatch), progress });
+        })
+    }
+
+    /// Where the pipeline stands, for [`Pipeline::resume`]. `before` is overwritten: its memory is used again.
+    pub(super) fn progress(&self, before: Progress) -> Result<Progress> {
+        let mut queues = before.queues;
+        self.packer.queued(&mut queues)?;
+        let Source { selector, invalid, selected, batch, .. } = &self.source;
+        Ok(Progress {
+            position: selector.timeline.position(),
+            invalid: invalid.count,
+            queues,
+            held: self.held_samples(),
+            selected: *selected,
+            batch: *batch,
+        })
+    }
+
+    /// Samples that the packer holds for later minibatches.
+    pub(super) fn held_samples(&self) -> u64 {
+        self.packer.held_samples()
+    }
+
+    /// Continues at the position that CNTK's state names. Queued sequences are dropped.
+    pub(super) fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
+        self.source.forget_planned();
+        match &mut self.source.selector.timeline {
+            TimelineSource::Global(timeline, _) => {
+                timeline.seek(samples_of(state)?)?;
+                self.packer.reset();
+                Ok(())
+            }
+            TimelineSource::Local(timeline, _) => {
+                let position = local_position_of(state, timeline.keys())?;
+                timeline.resume(position)?;
+                self.packer.reset();
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets the errors in the data that were counted so far.
+    pub(super) fn forget_errors(&mut self) {
+        if let TimelineSource::Global(_, store) = &mut self.source.selector.timeline {
+            store.forget_errors();
+        }
+    }
+
+    /// The number of chunks, if they list their sequences when they are loaded and none of them has
+    /// any.
+    pub(super) fn empty_chunks(&self) -> Option<u32> {
+        match &self.source.selector.timeline {
+            TimelineSource::Global(..) => None,
+            TimelineSource::Local(timeline, _) => timeline.empty_chunks(),
+        }
+    }
+
+    /// Where the epoch begins that was just started. Valid until the epoch's first read.
+    pub(super) fn epoch_start(&self) -> EpochStart {
+        let own = match &self.source.selector.timeline {
+            TimelineSource::Global(..) => None,
+            TimelineSource::Local(timeline, _) => timeline.limit_in_samples(),
+        };
+        EpochStart { first: self.source.selector.timeline.position().samples(), own }
+    }
+
+    /// CNTK's names of the two numbers that describe a local timeline's window; empty texts for a global timeline.
+    pub(super) fn window_keys(&self) -> [&'static str; 2] {
+        match &self.source.selector.timeline {
+            TimelineSource::Global(..) => [""; 2],
+            TimelineSource::Local(timeline, _) => timeline.keys(),
+        }
+    }
+
+    /// Returns exactly to the position at which [`Pipeline::progress`] was taken in this pipeline.
+    /// Errors in the data that only later batches have met are not counted any more: nobody has got
+    /// these batches, and their chunks are used again.
+    pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
+        self.source.resume(progress)?;
+        let source = &mut self.source;
+        self.packer.requeue(&progress.queues, &mut |id| source.fetch(id))
+    }
+
+    /// Brings a new pipeline to the position at which [`Pipeline::progress`] was taken in another
+    /// pipeline. `epoch` is the epoch that was started there, and `read` the configuration that was
+    /// last in force. Returns where that epoch starts. If it fails, the pipeline is between the two
+    /// positions.
+    pub(super) fn restore(
+        &mut self,
+        epoch: &Epoch,
+        read: &ReadConfig,
+        progress: &Progress,
+    ) -> Result<EpochStart> {
+        read.workers().check()?;
+        self.source.check(&progress.queues)?;
+        self.source.enter_epoch(epoch)?;
+        let start = self.epoch_start();
+        self.source.selector.timeline.configure(&read.workers())?;
+        self.source.resume(progress)?;
+        let source = &mut self.source;
+        self.packer.restore(&read.pack(), &progress.queues, &mut |id| source.fetch(id))?;
+        Ok(start)
+    }
+}
+
+impl Source {
+    /// Refuses a checkpoint's queues if they name sequences that the data do not have.
+    fn check(&mut self, queues: &[Queue]) -> Result<()> {
+        for (id, _) in queues.iter().flat_map(|queue| &queue.sequences) {
+            let sequences = match &mut self.selector.timeline {
+                TimelineSource::Global(_, store) => store.sequences_of(id.chunk),
+                TimelineSource::Local(_, store) if store.chunks().len() <= id.chunk as usize => 0,
+                TimelineSource::Local(_, store) => {
+                    store.fetch(id.chunk)?.listing().map_or(0, |listing| listing.sequences)
+                }
+            };
+            if id.index >= sequences {
+                let message = "The checkpoint is damaged: it has sequences that the data do not have.";
+                let detail = "Restore an earlier checkpoint, with the data that it was made with.";
+                return Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts an epoch at its first sample.
+    fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
+        self.forget_planned();
+        self.selector.timeline.start_epoch(&epoch.timeline())
+    }
+
+    /// Takes over an epoch in whose middle it goes on, by [`Source::resume`].
+    fn enter_epoch(&mut self, epoch: &Epoch) -> Result<()> {
+        self.forget_planned();
+        self.selector.timeline.enter_epoch(&epoch.timeline())
+    }
+
+    /// Begins another batch.
+    fn begin_batch(&mut self) {
+        self.batch += 1;
+        if let TimelineSource::Global(_, store) = &mut self.selector.timeline {
+            store.begin_batch(self.batch);
+        }
+    }
+
+    /// Plans minibatches, and takes up to `wanted` of them from the plan. Returns where they are, and the failure that comes after them, if any.
+    fn plan(&mut self, limits: Limits, wanted: usize) -> (Range<usize>, Option<Error>) {
+        if self.plan.is_empty() {
+            std::mem::swap(&mut self.plan, &mut self.ahead);
+        }
+        self.selector.fill(&mut self.plan, limits, wanted, true);
+        self.plan.take(wanted)
+    }
+
+    /// Forgets what is selected, because the timeline goes somewhere else.
+    fn forget_planned(&mut self) {
+        self.selector.forget();
+        self.plan.clear();
+        self.ahead.clear();
+    }
+
+    fn resume(&mut self, progress: &Progress) -> Result<()> {
+        self.forget_planned();
+        (self.invalid.count, self.selected) = (progress.invalid, progress.selected);
+        if let TimelineSource::Global(_, store) = &mut self.selector.timeline {
+            store.rewind(progress.batch);
+        }
+        self.selector.timeline.resume(progress.position)
+    }
+
+    /// Loads a sequence that the packer held when a checkpoint was made: its chunk, or the fetched sequence.
+    fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
+        let chunk = self.selector.timeline.fetch(id.chunk)?;
+        match &mut self.fetcher {
+            Some(fetcher) => fetcher.refetch(&*self.deserializer, id, &chunk, self.selector.timeline.sweep()),
+            None => Ok(chunk),
+        }
+    }
+}
+
+impl InvalidSequences {
+    /// Counts the invalid sequences of a minibatch. An error if they are too many and the minibatch
+    /// has others, as in CNTK 2.7; where nothing else is delivered, the reader compares at the end
+    /// of a sweep (`barren`).
+    fn add(&mut self, sequences: u64, delivers: bool) -> Result<()> {
+        self.count += sequences;
+        if !delivers || self.count <= self.tolerated {
+            return Ok(());
+        }
+        Err(too_many_invalid(self.count, self.tolerated))
+    }
+}
+
+/// The error of more invalid sequences than are tolerated.
+pub(super) fn too_many_invalid(count: u64, tolerated: u64) -> Error {
+    // CNTK 2.7's message.
+    let message = format!(
+        "Number of invalid sequences '{count}' in the input exceeded the specified maximum number '{tolerated}'"
+    );
+    let detail = "A sequence is invalid if its data cannot be read in one of the streams, or end before those of the first deserializer. \
+                  Warnings before this name them, and a check of the data lists all. Mend the data, or set ‹max_errors› of the reader \
+                  to the number of invalid sequences to be left out.";
+    Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
+}
+
+impl Epoch {
+    pub fn timeline(&self) -> EpochConfig {
+        let Epoch { read, samples, sweeps, index } = *self;
+        EpochConfig { workers: read.workers(), samples, sweeps, index }
+    }
+}
+
+impl ReadConfig {
+    fn workers(&self) -> WorkerConfig {
+        WorkerConfig { workers: self.workers, rank: self.rank, cross_sweeps: self.cross_sweeps }
+    }
+
+    pub fn pack(&self) -> PackConfig {
+        PackConfig {
+            workers: self.workers,
+            rank: self.rank,
+            minibatch: self.minibatch_size,
+            truncation: self.truncation_length,
+            right_splice: self.right_splice,
+        }
+    }
+}
+
+impl Feed for Source {
+    fn next(&mut self, global: u64, local: u64) -> Result<LoadedSelection<'_>> {
+        self.selector.select(global, local, false)?;
+        self.selected += self.selector.selection.sequences.len() as u64;
+        if let Some(fetcher) = &mut self.fetcher {
+            fetcher.fetch(&*self.deserializer, &self.selector.selection, self.selector.timeline.chunks())?;
+        }
+        let fetcher = self.fetcher.as_ref();
+        Ok(LoadedSelection {
+            sequences: &self.selector.selection.sequences,
+            end_of_sweep: self.selector.selection.end_of_sweep,
+            end_of_epoch: self.selector.selection.end_of_epoch,
+            chunks: self.selector.timeline.chunks(),
+            fetched: fetcher.map(|fetcher| (fetcher.fetched(), fetcher.shapes())),
+        })
+    }
+
+    fn keep(&mut self, position: usize) -> Option<Arc<dyn Chunk>> {
+        match &mut self.fetcher {
+            Some(fetcher) => fetcher.keep(position),
+            None => {
+                let id = self.selector.selection.sequences.get(position)?;
+                self.selector.timeline.chunks().get(id.chunk as usize)?.clone()
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(fetcher) = &mut self.fetcher {
+            fetcher.release();
+        }
+    }
+
+    fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {
+        let failure = self.fetcher.as_mut().and_then(Fetcher::take_failure);
+        // An image that ends reading in CNTK must not go by without an error here.
+        let ends_alone = failure.as_ref().is_some_and(|failure| failure.ends_alone);
+        let counted = self.invalid.add(sequences, delivers || ends_alone);
+        if counted.is_err() && ends_alone {
+            // The error is all that there is to them: the next read goes on behind them.
+            self.invalid.count -= sequences;
+        }
+        counted.map_err(|limit| match failure {
+            Some(Failure { error, ends_alone: true }) => {
+                let advice = "Set ‹max_errors› of the reader to the number of images that may be left out.";
+                error.with_detail(format!("{}.", limit.message())).with_detail(advice)
+            }
+            Some(Failure { error, .. }) => limit.with_detail(format!("The first of this minibatch: {error}")),
+            None => limit,
+        })
+    }
+
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        match &self.fetcher {
+            Some(fetcher) => fetcher.keys(sequences, keys),
+            None => self.deserializer.reported_keys(sequences, self.truncated, keys),
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! An image of a minibatch: fetched, planned, prepared, and looked at by the packer.
+
+use super::Common;
+use super::workers::Worker;
+use crate::decode::{DecodeError, DecodeOptions, Header};
+use crate::transform::{Draw, Plan};
+use cntk_reader_core::format::fetch::{Failure, FetchedData, Parts};
+use cntk_reader_core::image::{Drawn, Image, ImageInfo, Pixels, Region};
+use cntk_reader_core::memory::Held;
+use cntk_reader_core::sequence::{Loaded, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::stream::{ElementType, bytes_of};
+use cntk_reader_core::{Error, Result};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Where an image comes from: reads it, and says where it is in errors.
+pub(super) trait Origin: Send + Sync {
+    /// What it has in common with other deserializers of images.
+    fn common(&self) -> &Arc<Common>;
+
+    /// Adds to an error where the image with this number is.
+    fn locate(&self, number: u64, error: Error) -> Error;
+
+    /// See [`cntk_reader_core::corpus::Corpus::lasting_number`].
+    fn lasting_number(&self, key: SequenceKey) -> u64;
+
+    /// The error of an image that cannot be decoded.
+    fn broken(&self, number: u64, cause: DecodeError) -> Error;
+
+    /// An image cannot be used: `Err` if that ends reading, `Ok` if it is left out, and counts as
+    /// invalid.
+    fn leave_out(&self, number: u64, error: Error) -> std::result::Result<Error, Error> {
+        let _ = number;
+        Err(error)
+    }
+
+    /// See [`Failure::ends_alone`].
+    fn ends_alone(&self) -> bool;
+
+    /// An image was decoded although its data are damaged.
+    fn damaged(&self, number: u64, damage: &str);
+}
+
+/// Which image it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Identity {
+    /// What its [`Origin`] knows it by.
+    pub number: u64,
+    /// Number of the view, if it is delivered in several.
+    pub copy: u32,
+    pub key: SequenceKey,
+}
+
+/// How far an image has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It cannot be used.
+    Invalid,
+    /// `file` has the image file; this is what it says of itself.
+    Encoded(Header),
+    /// `image` has the whole image.
+    Decoded,
+}
+
+/// An image with its label. Its memory is used again for other images.
+pub(super) struct FetchedImage {
+    common: Arc<Common>,
+    /// `None` once it was released.
+    origin: Option<Arc<dyn Origin>>,
+    options: DecodeOptions,
+    identity: Identity,
+    stage: Stage,
+    /// Why it cannot be used.
+    failure: Option<Failure>,
+    file: Vec<u8>,
+    image: Image,
+    plan: Plan,
+    /// The shape of the sample, once it is planned.
+    shape: [usize; 3],
+    label: Label,
+    draws: Draws,
+    held: Held,
+}
+
+/// The numbers of a sample that has what the transforms show of an image, in the stream's type.
+enum Draws {
+    Floats([f32; Drawn::VALUES]),
+    Doubles([f64; Drawn::VALUES]),
+}
+
+impl Draws {
+    fn new(element: ElementType) -> Draws {
+        match element {
+            ElementType::Float => Draws::Floats([0.0; Drawn::VALUES]),
+            ElementType::Double => Draws::Doubles([0.0; Drawn::VALUES]),
+        }
+    }
+
+    fn set(&mut self, drawn: &Drawn) {
+        match self {
+            Draws::Floats(values) => *values = drawn.values().map(|value| value as f32),
+            Draws::Doubles(values) => *values = drawn.values(),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Draws::Floats(values) => bytes_of(values),
+            Draws::Doubles(values) => bytes_of(values),
+        }
+    }
+}
+
+/// The data of a label.
+enum Label {
+    /// The number of the class, in as many bytes as sparse indices have.
+    Narrow([u8; 2]),
+    Wide([u8; 4]),
+    /// A byte for each class, of which one is 1; and which one.
+    Dense(Box<[u8]>, usize),
+}
+
+impl Label {
+    fn new(common: &Common) -> Label {
+        match common.label_dim {
+            dim if common.dense_labels => Label::Dense(vec![0; dim as usize].into(), 0),
+            dim if dim <= 1 << 16 => Label::Narrow([0; 2]),
+            _ => Label::Wide([0; 4]),
+        }
+    }
+
+    /// Sets the number of the class, which is below the dimension.
+    fn set(&mut self, class: u32) {
+        match self {
+            Label::Narrow(bytes) => *bytes = (class as u16).to_ne_bytes(),
+            Label::Wide(bytes) => *bytes = class.to_ne_bytes(),
+            Label::Dense(bytes, one) => {
+                bytes[*one] = 0;
+                *one = class as usize;
+                bytes[*one] = 1;
+            }
+        }
+    }
+
+    fn view(&self) -> SequenceView<'_> {
+        let sparse = |indices, narrow| SequenceView {
+            samples: 1,
+            values: &[],
+            form: ValueForm::Ones,
+            kind: ViewKind::Sparse(SparseView { indices, narrow, offsets: &[0, 1], single: true }),
+        };
+        match self {
+            Label::Narrow(bytes) => sparse(bytes, true),
+            Label::Wide(bytes) => sparse(bytes, false),
+            Label::Dense(bytes, _) => {
+                SequenceView { samples: 1, values: bytes, form: ValueForm::Byte, kind: ViewKind::Dense }
+            }
+        }
+    }
+}
+
+/// What reading an image fills in.
+pub(super) struct Content<'a> {
+    /// The bytes of the image file.
+    pub file: &'a mut Vec<u8>,
+    /// Its pixels, for an origin that has to decode it to know whether it is valid.
+    pub image: &'a mut Image,
+}
+
+/// What reading an image has led to.
+pub(super) enum Read {
+    /// [`Content::file`] has the image file.
+    Encoded(Header),
+    /// [`Content::image`] has the whole image.
+    Decoded,
+    /// The image cannot be used, and counts as invalid. The error says why.
+    Invalid(Option<Error>),
+}
+
+/// Fetches an image for the streams from `first` on. `read` reads it, and also gives its label; `options` say how it is going
+/// to be decoded.
+pub(super) fn fetch(
+    origin: Arc<dyn Origin>,
+    options: DecodeOptions,
+    identity: Identity,
+    (first, parts): (usize, &mut Parts),
+    read: impl FnOnce(&mut Worker, Content<'_>) -> Result<(u32, Read)>,
+) -> Result<()> {
+    let common = Arc::clone(origin.common());
+    parts.add(first, common.streams.len(), |used| {
+        let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<FetchedImage>().ok());
+        // Its label is as large as those of its own deserializer.
+        let used = used.filter(|used| Arc::ptr_eq(&used.common, &common));
+        let mut fetched = used.unwrap_or_else(|| {
+            Box::new(FetchedImage {
+                common: Arc::clone(&common),
+                origin: None,
+                options,
+                identity: Identity::default(),
+                stage: Stage::Invalid,
+                failure: None,
+                file: Vec::new(),
+                image: Image::default(),
+                plan: Plan::default(),
+                shape: [0; 3],
+                label: Label::new(&common),
+                draws: Draws::new(common.streams[0].element),
+                held: Held::default(),
+            })
+        });
+        (fetched.identity, fetched.options, fetched.origin) = (identity, options, Some(origin));
+        let FetchedImage { file, image, .. } = &mut *fetched;
+        let read = common.workers.with(|worker| read(worker, Content { file, image }));
+        let (label, read) = read.map_err(|error| fetched.locate(error))?;
+        fetched.label.set(label);
+        fetched.stage = match read {
+            Read::Encoded(header) => Stage::Encoded(header),
+            Read::Decoded => Stage::Decoded,
+            Read::Invalid(failure) => {
+                fetched.fail(failure);
+                Stage::Invalid
+            }
+        };
+        Ok(fetched)
+    })
+}
+
+impl FetchedImage {
+    fn locate(&self, error: Error) -> Error {
+        let name = &self.common.streams[0].name;
+        match &self.origin {
+            Some(origin) => origin.locate(self.identity.number, error).in_stream(name),
+            None => error,
+        }
+    }
+
+    /// The image is left out: this is why.
+    fn fail(&mut self, error: Option<Error>) {
+        self.stage = Stage::Invalid;
+        // Images of Base64 are left out by CNTK 2.7 too.
+        let ends_alone = self.origin.as_ref().is_some_and(|origin| origin.ends_alone());
+        self.failure = error.map(|error| Failure { error: self.locate(error), ends_alone });
+    }
+
+    /// Returns why the image is left out, if it is.
+    fn decode_and_transform(&mut self) -> Result<Option<Error>> {
+        let FetchedImage { common, origin, options, stage, file, image, plan, .. } = self;
+        let number = self.identity.number;
+        common.workers.with(|worker| {
+            let region = plan.region();
+            match stage {
+                Stage::Encoded(_) => {
+                    // The image may still have the floating-point values that transforms made of the one before.
+                    worker.scratch.reclaim(image);
+                    let decoded = worker.decoder.decode(file, options, region, image);
+                    match (decoded, origin) {
+                        (Ok(()), Some(origin)) => {
+                            if let Some(damage) = worker.decoder.damage() {
+                                origin.damaged(number, &damage);
+                            }
+                        }
+                        (Ok(()), None) => {}
+                        (Err(cause), Some(origin)) if !cause.is_memory => {
+                            let error = origin.broken(number, cause);
+                            return origin.leave_out(number, error).map(Some);
+                        }
+                        (Err(cause), Some(origin)) => return Err(origin.broken(number, cause)),
+                        (Err(cause), None) => return Err(cause.into_error()),
+                    }
+                }
+                Stage::Decoded => cut(image, region)?,
+                Stage::Invalid => return Err(Error::internal("An invalid image is prepared.")),
+            }
+            common.chain.apply(plan, image, &mut worker.scratch).map(|()| None)
+        })
+    }
+}
+
+impl FetchedData for FetchedImage {
+    fn is_valid(&self) -> bool {
+        self.stage != Stage::Invalid
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Decodes all of the image, whatever part the transforms have needed.
+    fn damage(&self) -> Option<String> {
+        let FetchedImage { common, options, file, .. } = self;
+        common.workers.with(|worker| {
+            let header = worker.decoder.header(file, options).ok()?;
+            let whole = Region::whole(header.width, header.height);
+            match worker.decoder.decode(file, options, whole, &mut Image::default()) {
+                Ok(()) => worker.decoder.damage(),
+                Err(_) => None,
+            }
+        })
+    }
+
+    fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
+        let (width, height, channels) = match self.stage {
+            Stage::Encoded(Header { width, height, channels }) => (width, height, channels),
+            Stage::Decoded => (self.image.width, self.image.height, self.image.channels),
+            Stage::Invalid => return Err(Error::internal("An invalid image is planned.")),
+        };
+        let Identity { copy, key, .. } = self.identity;
+        let key = self.origin.as_ref().map_or(key, |origin| origin.lasting_number(key));
+        let draw = Draw { slot: position, copy, identity: (sweep, key) };
+        let info = ImageInfo::decoded(width, height, channels);
+        let planned = self.common.chain.plan(draw, info, &mut self.plan);
+        planned.map_err(|error| self.locate(error))?;
+        self.shape = self.plan.result().shape();
+        self.draws.set(&self.plan.drawn());
+        Ok(())
+    }
+
+    fn prepare(&mut self, _position: u32) -> Result<()> {
+        let left_out = self.decode_and_transform().map_err(|error| self.locate(error))?;
+        if left_out.is_some() {
+            self.fail(left_out);
+        }
+        let bytes = self.file.capacity() + pixel_bytes(&self.image.pixels);
+        self.held.update(&self.common.meter, bytes);
+        Ok(())
+    }
+
+    fn view(&self, stream: usize) -> Loaded<'_> {
+        match stream {
+            0 => {}
+            1 => return Loaded::Data(self.label.view()),
+            _ => {
+                let (values, form) = (self.draws.bytes(), ValueForm::Whole);
+                return Loaded::Data(SequenceView { samples: 1, values, form, kind: ViewKind::Dense });
+            }
+        }
+        let (values, form) = match &self.image.pixels {
+            Pixels::Bytes(values) => (values.as_slice(), ValueForm::Byte),
+            Pixels::Floats(values) => (bytes_of(values), ValueForm::Whole),
+            Pixels::Doubles(values) => (bytes_of(values), ValueForm::Whole),
+        };
+        Loaded::Data(SequenceView { samples: 1, values, form, kind: ViewKind::Dense })
+    }
+
+    fn shape(&self, stream: usize) -> Option<&[usize]> {
+        match stream {
+            0 => Some(&self.shape),
+            _ => self.common.streams.get(stream).map(|stream| stream.shape.as_slice()),
+        }
+    }
+
+    /// CNTK 2.7 gives the sequences of labels no keys, which truncated minibatches report.
+    fn key(&self, stream: usize) -> Option<SequenceKey> {
+        Some(if stream == 0 { self.identity.key } else { 0 })
+    }
+
+    fn release(&mut self) {
+        self.origin = None;
+        self.failure = None;
+        self.stage = Stage::Invalid;
+    }
+}
+
+/// Bytes of memory that the values of an image take.
+fn pixel_bytes(pixels: &Pixels) -> usize {
+    match pixels {
+        Pixels::Bytes(values) => values.capacity(),
+        Pixels::Floats(values) => values.capacity() * size_of::<f32>(),
+        Pixels::Doubles(values) => values.capacity() * size_of::<f64>(),
+    }
+}
+
+/// Leaves a part of an image of bytes.
+fn cut(image: &mut Image, region: Region) -> Result<()> {
+    let Image { width, height, channels, pixels: Pixels::Bytes(pixels), .. } = image else {
+        return Err(Error::internal("A decoded image does not consist of bytes."));
+    };
+    if region == Region::whole(*width, *height) {
+        return Ok(());
+    }
+    let [size, left, top, columns, rows] =
+        [*channels, region.left, region.top, region.width, region.height].map(|number| number as usize);
+    let (row, part) = (*width as usize * size, columns * size);
+    let is_within = left + columns <= *width as usize && top + rows <= *height as usize;
+    if !is_within || pixels.len() != row * *height as usize {
+        return Err(Error::internal("A part of an image lies outside of it."));
+    }
+    for to in 0..rows {
+        let from = (top + to) * row + left * size;
+        pixels.copy_within(from..from + part, to * part);
+    }
+    pixels.truncate(rows * part);
+    (*width, *height) = (region.width, region.height);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_an_image_is_cut_out_in_place() {
+        let pixels = (0..4 * 3 * 2).collect();
+        let mut image =
+            Image { width: 4, height: 3, channels: 2, planar: false, pixels: Pixels::Bytes(pixels) };
+        let whole = image.clone();
+        cut(&mut image, Region::whole(4, 3)).expect("all of it");
+        assert_eq!(image, whole);
+        cut(&mut image, Region { left: 1, top: 1, width: 2, height: 2 }).expect("a part");
+        let expected = Pixels::Bytes(vec![10, 11, 12, 13, 18, 19, 20, 21]);
+        assert_eq!((image.width, image.height, &image.pixels), (2, 2, &expected));
+        assert!(cut(&mut image, Region { left: 1, top: 0, width: 2, height: 1 }).is_err());
+    }
+
+    #[test]
+    fn one_class_of_a_dense_label_is_one() {
+        let mut label = Label::Dense(vec![0; 3].into(), 0);
+        for class in [2, 2, 0, 1] {
+            label.set(class);
+            let expected: Vec<u8> = (0..3).map(|other| u8::from(other == class)).collect();
+            assert_eq!(label.view().values, expected);
+        }
+    }
+}

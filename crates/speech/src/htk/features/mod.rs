@@ -1,0 +1,365 @@
+//! HTK feature files, found through script files.
+//!
+//! A [`script`] names a range of frames of a file for each utterance. The [`table`] has the utterances that are delivered, in
+//! flat arrays, and divides them into chunks. A [`chunk`] keeps the frames as their files store them; byte order, compression
+//! and neighbouring frames are the packer's work, sample by sample, so that nothing is stored more than once.
+
+mod chunk;
+mod file;
+mod header;
+mod paths;
+mod script;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::htk::HtkFeatureOptions;
+use chunk::FeatureChunk;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::buffer::BufferPool;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{PARTS, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
+};
+use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, ErrorKind, Result};
+use file::HtkFile;
+use header::{Facts, Header};
+use script::{Rules, Script};
+use std::sync::Arc;
+use table::{CHUNK_FRAMES, Table};
+
+/// HTK feature files, found through script files.
+pub struct HtkFeatureDeserializer {
+    streams: Vec<StreamInfo>,
+    shared: Arc<Shared>,
+    is_expanded: bool,
+}
+
+/// What the deserializer and its chunks share.
+struct Shared {
+    table: Table,
+    corpus: Arc<Corpus>,
+    /// What the first file says of all.
+    facts: Facts,
+    /// Frames before and after the middle one that belong to a sample.
+    left: usize,
+    right: usize,
+    /// Samples are frames, and values are `f32`: frames that are stored as `f32` need no conversion.
+    is_plain: bool,
+    verbosity: i32,
+    buffers: BufferPool,
+}
+
+/// Values of a frame of the first file that a script names.
+pub fn values_of_frames(script: &str) -> Result<usize> {
+    let corpus = Arc::new(Corpus::symbolic());
+    let options = HtkFeatureOptions::of_frames(script);
+    let opened = Pool::shared()?.install(|| HtkFeatureDeserializer::open_frames(&options, &corpus))?;
+    Ok(opened.streams()[0].sample_size())
+}
+
+/// Number of frames of a file.
+pub fn frames_of(file: &DataFile) -> Result<u32> {
+    Ok(u32::try_from(Header::read(file)?.frames).unwrap_or(0))
+}
+
+impl HtkFeatureDeserializer {
+    /// Reads the script files, and the header of the first utterance's file. Runs on a thread of the library's pool.
+    pub fn open(options: &HtkFeatureOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+        if options.expand && is_primary {
+            let message = format!(
+                "Cannot expand utterances of the primary stream {}, please change your configuration.",
+                options.stream
+            );
+            let detail = "The first deserializer determines how long sequences are: list another one first.";
+            return Err(Error::argument(message).with_detail(detail).in_stream(&options.stream));
+        }
+        let layout = |dim| layout(options.dim, options.context, dim);
+        Self::open_any(options, corpus, layout).map_err(|error| error.in_stream(&options.stream))
+    }
+
+    /// As [`HtkFeatureDeserializer::open`], except that samples are the frames of the files, whatever number of values
+    /// they have. For conversions.
+    pub fn open_frames(options: &HtkFeatureOptions, corpus: &Arc<Corpus>) -> Result<Self> {
+        Self::open_any(options, corpus, |dim| Ok((0, 0, dim)))
+    }
+
+    fn open_any(
+        options: &HtkFeatureOptions,
+        corpus: &Arc<Corpus>,
+        layout: impl Fn(usize) -> Result<(usize, usize, usize)>,
+    ) -> Result<Self> {
+        let rules =
+            Rules { prefix: &options.prefix, max_frames: options.max_sequence_size, expand: options.expand };
+        let script = Script::read(&options.scp_files, rules)?;
+        table::check_paths(&script, &options.confinement)?;
+        let table = Table::new(script, corpus, options.quirks.keeps_repeated_keys, options.verbosity)?;
+        // Facts and what follows from them are set below, once a file has been opened.
+        let mut shared = Shared {
+            table,
+            corpus: Arc::clone(corpus),
+            facts: Facts::default(),
+            left: 0,
+            right: 0,
+            is_plain: false,
+            verbosity: options.verbosity,
+            buffers: BufferPool::new(0),
+        };
+        let file = shared.open_file(0)?;
+        shared.check_range(0, &file)?;
+        shared.facts = file.header.facts;
+        shared.log_facts();
+        let Facts { dim, .. } = shared.facts;
+        let (left, right, sample) =
+            layout(dim).map_err(|error| shared.of_utterance(0, error.in_file(file.file.path())))?;
+        (shared.left, shared.right) = (left, right);
+        shared.is_plain = !options.expand && sample == dim && options.element == ElementType::Float;
+        // An utterance of more frames than a chunk's usual number is checked before memory is reserved for it, so it does not
+        // count here.
+        let samples = shared.table.chunks.iter().map(|chunk| chunk.samples.min(2 * CHUNK_FRAMES)).max();
+        let frame_bytes = dim * file.header.encoding.size();
+        shared.buffers = BufferPool::new(samples.unwrap_or(0) * frame_bytes as u64);
+        let mut stream = StreamInfo::new(&options.stream, Storage::Dense, options.element, vec![sample]);
+        stream.defines_mb_size = options.defines_mb_size;
+        Ok(HtkFeatureDeserializer {
+            streams: vec![stream],
+            shared: Arc::new(shared),
+            is_expanded: options.expand,
+        })
+    }
+}
+
+/// Neighbouring frames before and after the middle one, and values of a sample, where a frame of the file has `dim` values.
+fn layout(asked: u64, (left, right): (u32, u32), dim: usize) -> Result<(usize, usize, usize)> {
+    let frames = u64::from(left) + 1 + u64::from(right);
+    let sample = asked.checked_mul(frames).and_then(|size| usize::try_from(size).ok());
+    // The limit of the other dense formats: the bytes of a sample must have a size.
+    let Some(sample) = sample.filter(|&size| size <= isize::MAX as usize / 8) else {
+        let message = format!("Sample dimension ({asked}) with {frames} frames is too large.");
+        let detail = "Their product is the number of values of a sample: correct ‹dim› or ‹context›.";
+        return Err(Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail));
+    };
+    let own = format!("‹dim› is {asked}, and a frame of the first file has {dim} values.");
+    if (left, right) != (0, 0) {
+        if sample / frames as usize >= dim {
+            return Ok((left as usize, right as usize, sample));
+        }
+        // CNTK 2.7 writes past the end of the sample.
+        let message = "HTKDeserializer: ‹dim› is smaller than the dimension of the input features";
+        let detail = format!("With a ‹context›, ‹dim› is the dimension of one frame: set it to {dim}.");
+        return Err(Error::config(ExceptionClass::Runtime, message).with_detail(own).with_detail(detail));
+    }
+    let detail =
+        "Without a ‹context›, ‹dim› must be that number, or an odd multiple of it for neighbouring frames.";
+    if !sample.is_multiple_of(dim) {
+        let message = "HTKDeserializer: model vector size is not multiple of input features";
+        return Err(Error::config(ExceptionClass::Runtime, message).with_detail(own).with_detail(detail));
+    }
+    let width = sample / dim;
+    if width.is_multiple_of(2) {
+        let message =
+            format!("HTKDeserializer: neighbor expansion of input features to '{width}' is not symmetrical");
+        return Err(Error::config(ExceptionClass::Runtime, message).with_detail(own).with_detail(detail));
+    }
+    Ok((width / 2, width / 2, sample))
+}
+
+impl Shared {
+    /// Opens the file of an utterance.
+    fn open_file(&self, position: usize) -> Result<HtkFile> {
+        let path = self.table.utterances.paths[position];
+        if self.verbosity >= 2 {
+            let path = self.table.paths.get(path);
+            let line = format!("HTKChunkInfo::RequireData: Reading features from path: '{path}'");
+            Logger::log_always(Level::Info, &line);
+        }
+        HtkFile::open(&self.table.paths, path).map_err(|error| self.of_utterance(position, error))
+    }
+
+    /// Checks that the file claims to have all frames of an utterance.
+    fn check_range(&self, position: usize, file: &HtkFile) -> Result<()> {
+        let utterances = &self.table.utterances;
+        let checked = file.check_range(utterances.starts[position], utterances.end(position));
+        checked.map_err(|error| self.of_utterance(position, error))
+    }
+
+    /// Checks that the file claims to have all frames of an utterance, and is as long as that.
+    fn check_size(&self, position: usize, file: &HtkFile) -> Result<()> {
+        self.check_range(position, file)?;
+        let utterances = &self.table.utterances;
+        let checked = file.check_size(utterances.starts[position], utterances.frames[position].into());
+        checked.map_err(|error| self.of_utterance(position, error))
+    }
+
+    /// Adds to an error whose utterance it concerns, and where that is listed.
+    fn of_utterance(&self, position: usize, error: Error) -> Error {
+        let (file, line) = self.table.line(position);
+        let key = self.corpus.text_of(self.table.key(position));
+        error.with_detail(format!("The utterance is in line {line} of '{file}'.")).for_key(key)
+    }
+
+    /// Compares the first file of a chunk with the first of all files.
+    fn check_facts(&self, position: usize, header: &Header) -> Result<()> {
+        let (own, all) = (&header.facts, &self.facts);
+        if own == all {
+            return Ok(());
+        }
+        let message = match own.dim == all.dim {
+            true => "read: attempting to mixing different feature kinds",
+            false => "read: stripe read called with wrong dimensions",
+        };
+        let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message).with_detail(format!(
+            "The file has features of kind '{}' with {} values a frame and a sample period of {}; the first file of all \
+             has kind '{}', {} values and a period of {}. Read files of another kind with a deserializer of their own.",
+            own.kind, own.dim, own.period, all.kind, all.dim, all.period
+        ));
+        let path = self.table.paths.get(self.table.utterances.paths[position]);
+        Err(self.of_utterance(position, error.in_file(&path)))
+    }
+
+    fn log_facts(&self) {
+        let Facts { kind, dim, period } = self.facts;
+        let shift = f64::from(period) / 10_000.0;
+        let line = format!(
+            "HTKDeserializer: determined feature kind as '{dim}'-dimensional '{kind}' with frame shift {shift:.1} ms"
+        );
+        Logger::log_always(Level::Info, &line);
+    }
+
+    /// Logs that a chunk is read or released, if it is to be verbose.
+    fn log_chunk(&self, what: &str, id: ChunkId) {
+        if self.verbosity >= 1 {
+            let ChunkInfo { samples, sequences } = self.table.chunks[id as usize];
+            let bytes = samples * (4 * self.facts.dim as u64);
+            let line = format!(
+                "HTKChunkInfo::{what} physical chunk {id} ({sequences} utterances, {samples} frames, {bytes} bytes)"
+            );
+            Logger::log_always(Level::Info, &line);
+        }
+    }
+}
+
+impl ChunkTable for HtkFeatureDeserializer {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.shared.table.chunks
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        let table = &self.shared.table;
+        Lengths::Each(&table.utterances.frames[table.range(chunk)])
+    }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
+}
+
+impl HtkFeatureDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let loaded = FeatureChunk::load(&self.shared, chunk);
+        Ok(Arc::new(loaded.map_err(|error| error.in_stream(&self.streams[0].name))?))
+    }
+}
+
+impl ChunkSource for HtkFeatureDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let Table { utterances, paths, .. } = &self.shared.table;
+        sampler.parts(utterances.len(), PARTS, |sampler, position| {
+            let file = HtkFile::open(paths, utterances.paths[position])?;
+            let range = file.range(utterances.starts[position], utterances.frames[position].into());
+            sampler.file(&file.file, range)
+        })
+    }
+
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
+        self.shared.table.fingerprint()
+    }
+
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.shared.buffers.held(), index: self.shared.table.bytes() as u64 }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for HtkFeatureDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    /// The line of the script file, which names the file of the frames.
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let table = &self.shared.table;
+        let (file, line) = table.line(table.position(sequence));
+        Location::in_file(file, None, Some(line.into()))
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {}
+}
+
+impl JoinedByKey for HtkFeatureDeserializer {}
+
+impl Deserializer for HtkFeatureDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts {
+            in_frame_mode: if self.is_expanded { InFrameMode::Whole } else { InFrameMode::SlicedStrictly },
+            is_expanded: self.is_expanded,
+            ..SequenceFacts::PLAIN
+        }
+    }
+
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        let table = &self.shared.table;
+        keys.extend(sequences.iter().map(|&id| table.key(table.position(id))));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.table.find(key)
+    }
+}

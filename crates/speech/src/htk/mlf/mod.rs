@@ -1,0 +1,278 @@
+//! Labels of the HTK master label format (MLF): one class a frame, from text or binary files.
+//!
+//! When the files are opened, [`scan`] (or [`binary`]) finds where each utterance lies, its key and its length, and [`index`] keeps
+//! that in a table. Loading a chunk reads its utterances again, now with all their lines ([`parse`], [`ranges`], [`states`]);
+//! the [`chunk`] keeps one class a frame. What is wrong with an utterance so costs at most that utterance, unless a line cannot
+//! be read at all. With hashed keys the table may be kept in a file ([`cache`]).
+
+mod binary;
+mod cache;
+mod chunk;
+mod index;
+mod names;
+mod open;
+mod parse;
+mod ranges;
+mod scan;
+mod states;
+#[cfg(test)]
+mod tests;
+mod utterances;
+mod write;
+
+pub use names::state_names;
+pub use open::{ScannedAhead, scan_ahead};
+pub use states::StateList;
+pub use utterances::utterances;
+pub use write::MlfWriter;
+
+use crate::htk::MlfOptions;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{FILES, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
+};
+use cntk_reader_core::log::{Level, Logger, Repeated};
+use cntk_reader_core::memory::Meter;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
+use index::Table;
+use ranges::Columns;
+use std::sync::Arc;
+
+/// Labels are stored in 16 bits.
+pub const LARGEST_DIM: u64 = cntk_reader_core::limits::MOST_LABEL_CLASSES;
+
+/// Labels of the HTK master label format: one class a frame.
+pub struct MlfDeserializer {
+    streams: Vec<StreamInfo>,
+    shared: MlfShared,
+}
+
+/// What loading needs.
+struct MlfShared {
+    /// Name of the stream.
+    stream: String,
+    files: Vec<LabelFile>,
+    states: Option<StateList>,
+    /// Number of classes.
+    dim: u32,
+    /// What divides the columns of a line.
+    columns: Columns,
+    /// The value is 2 where a range begins.
+    boundaries: bool,
+    frame_mode: bool,
+    table: Table,
+    corpus: Arc<Corpus>,
+    /// Counts the memory of chunks.
+    meter: Meter,
+    /// Utterances that were left out.
+    invalid: Repeated,
+    /// Whose words log lines use for options.
+    front_end: FrontEnd,
+}
+
+/// One of the files.
+struct LabelFile {
+    data: DataFile,
+    is_binary: bool,
+    /// Of a binary file.
+    version: binary::Version,
+}
+
+impl MlfDeserializer {
+    /// Opens the files. Runs on a thread of the library's pool.
+    pub fn open(options: &MlfOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+        Self::open_scanned(options, corpus, is_primary, None)
+    }
+
+    /// As [`MlfDeserializer::open`], with what was scanned ahead.
+    pub fn open_scanned(
+        options: &MlfOptions,
+        corpus: &Arc<Corpus>,
+        is_primary: bool,
+        ahead: Option<ScannedAhead>,
+    ) -> Result<Self> {
+        check(options, is_primary).map_err(|error| error.in_stream(&options.stream))?;
+        let states = match &options.state_list {
+            Some(path) if !options.binary => {
+                Some(StateList::read(path).map_err(|error| error.in_stream(&options.stream))?)
+            }
+            _ => None,
+        };
+        let opened = open::open(options, corpus, ahead);
+        let (files, table) = opened.map_err(|error| error.in_stream(&options.stream))?;
+        let (utterances, frames) = (table.len(), table.total_frames());
+        let line = format!("MLF Deserializer: '{utterances}' utterances with '{frames}' frames");
+        Logger::log_always(Level::Info, &line);
+        let shape = vec![options.dim as usize];
+        let stream = StreamInfo::new(&options.stream, Storage::SparseCsc, options.element, shape);
+        let shared = MlfShared {
+            stream: options.stream.clone(),
+            files,
+            states,
+            dim: options.dim as u32,
+            columns: Columns::of(options),
+            // Old sections accept both together, and the boundaries have no effect then.
+            boundaries: options.phone_boundaries && !options.frame_mode,
+            frame_mode: options.frame_mode,
+            table,
+            corpus: Arc::clone(corpus),
+            meter: Meter::default(),
+            invalid: Repeated::new("utterances that could not be parsed and were left out"),
+            front_end: options.front_end,
+        };
+        Ok(MlfDeserializer { streams: vec![stream], shared })
+    }
+}
+
+/// Refuses options that contradict each other or that CNTK cannot serve.
+fn check(options: &MlfOptions, is_primary: bool) -> Result<()> {
+    let logic = |message: &str| Error::config(ExceptionClass::Logic, message);
+    if is_primary {
+        let message = "MLFDeserializer currently does not support primary mode.";
+        let detail =
+            "Labels cannot be the first deserializer, or the only one: name that of the features first.";
+        return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
+    }
+    if options.dim > LARGEST_DIM {
+        let dim = options.dim;
+        let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{LARGEST_DIM}d'\n");
+        let detail = "Set ‹classes› to the number of classes. Labels are kept as numbers of 16 bits.";
+        return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
+    }
+    if options.phone_boundaries && options.binary {
+        let detail = "Binary labels have no boundaries of phones: remove ‹phone_boundaries›, or read the labels in text.";
+        return Err(
+            logic("TODO: implement phoneBoundaries setting in Binary MLF deserializer.").with_detail(detail)
+        );
+    }
+    Ok(())
+}
+
+impl ChunkTable for MlfDeserializer {
+    fn chunks(&self) -> &[ChunkInfo] {
+        self.shared.table.chunks()
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.shared.table.lengths(chunk)
+    }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
+}
+
+impl MlfDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        Ok(Arc::new(chunk::load(&self.shared, chunk)?))
+    }
+}
+
+impl ChunkSource for MlfDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
+    }
+
+    /// CNTK 2.7 hands out label sequences that are not marked with a key: they read as key 0.
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        keys.resize(keys.len() + sequences.len(), 0);
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        if let Some(states) = &self.shared.states {
+            sampler.bytes(states.text());
+        }
+        let files = &self.shared.files;
+        sampler.parts(files.len(), FILES, |sampler, number| {
+            let file = &files[number].data;
+            sampler.file(file, 0..file.size()?)
+        })
+    }
+
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
+        self.shared.table.fingerprint()
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let states = self.shared.states.as_ref().map_or(0, StateList::bytes);
+        let index = (self.shared.table.bytes() + states) as u64;
+        SourceMemory { chunks: self.shared.meter.bytes(), index }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.shared.files.iter().map(|file| file.data.size().ok()).sum()
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for MlfDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let Some(file) = self.shared.files.get(self.shared.table.file(sequence.chunk)) else {
+            return Location::default();
+        };
+        let first = self.shared.table.positions(sequence.chunk).start;
+        let offset = self.shared.table.entry(first + sequence.index as usize).offset;
+        let line = if file.is_binary { None } else { file.data.line_at(offset) };
+        Location::in_file(file.data.path(), Some(offset), line)
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {
+        let first = self.shared.files.first().map_or("", |file| file.data.path());
+        self.shared.invalid.summarize(first);
+    }
+}
+
+impl JoinedByKey for MlfDeserializer {}
+
+impl Deserializer for MlfDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { in_frame_mode: InFrameMode::Sliced, marks_keys: false, ..SequenceFacts::PLAIN }
+    }
+
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        keys.extend(sequences.iter().map(|&id| self.shared.table.key(id)));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.table.find(key)
+    }
+}

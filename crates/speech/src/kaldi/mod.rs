@@ -1,0 +1,306 @@
+//! Kaldi archives: matrices and vectors of features, and vectors of class numbers (alignments).
+//!
+//! An archive (`.ark`) is a key and an object, again and again; a script (`.scp`) has a line with a key for each object, and
+//! where it is. [`scan`] finds the objects without reading their data: through the script, or by walking through the
+//! archive. [`index`] makes utterances and chunks of them, [`chunk`] loads their data.
+//!
+//! Values are those that Kaldi reads, to the bit: compressed matrices are decoded by its arithmetic ([`compressed`]), and
+//! doubles of a stream of floats are rounded as it rounds them. A vector of features is a matrix of one frame.
+//!
+//! An utterance whose key another has is an error, because either could be the one that was meant.
+
+mod chunk;
+mod compressed;
+mod files;
+mod header;
+mod index;
+mod options;
+mod scan;
+mod script;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use chunk::KaldiChunk;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::format::buffer::BufferPool;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::{PARTS, Sampler};
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
+    Lengths, SequenceFacts, SourceFacts, SourceMemory,
+};
+use cntk_reader_core::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result};
+use index::Index;
+pub use options::KaldiOptions;
+use scan::Scan;
+use std::sync::Arc;
+
+/// The deserializer of a Kaldi script or archive. It has one stream.
+pub struct KaldiDeserializer {
+    shared: Arc<Shared>,
+    is_expanded: bool,
+}
+
+/// What the deserializer and its chunks share.
+struct Shared {
+    /// The one stream.
+    streams: [StreamInfo; 1],
+    index: Index,
+    corpus: Arc<Corpus>,
+    buffers: BufferPool,
+    /// Values of a frame.
+    columns: usize,
+    /// Number of classes of integer vectors.
+    classes: u64,
+    /// A sample is one frame, and nothing is repeated.
+    is_plain: bool,
+    /// How samples are made of frames that are stored as `f32` ...
+    floats: FrameSpec,
+    /// ... and as `f64`.
+    doubles: FrameSpec,
+}
+
+impl Shared {
+    fn info(&self) -> &StreamInfo {
+        &self.streams[0]
+    }
+}
+
+impl KaldiDeserializer {
+    /// Opens a script or an archive, and reads where its utterances are. Runs on a thread of the library's pool.
+    pub fn open(options: &KaldiOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+        check(options, is_primary).map_err(|error| error.in_stream(&options.stream))?;
+        let scan = Index::scan(options).map_err(|error| error.in_stream(&options.stream))?;
+        Self::from_scan(options, corpus, scan)
+    }
+
+    fn from_scan(options: &KaldiOptions, corpus: &Arc<Corpus>, scan: Scan) -> Result<Self> {
+        let too_large = || {
+            let message = format!("The samples of the stream '{}' have too many values.", options.stream);
+            let detail = "A sample has ‹dim› values of each frame of its ‹context›: correct the two.";
+            let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
+            error.in_stream(&options.stream)
+        };
+        let columns = usize::try_from(options.dim).map_err(|_| too_large())?;
+        let (left, right) = (options.context.0 as usize, options.context.1 as usize);
+        let sample = left.checked_add(right).and_then(|context| (context + 1).checked_mul(columns));
+        let sample = sample.filter(|&sample| sample <= i32::MAX as usize).ok_or_else(too_large)?;
+        let mut stream = StreamInfo::new(&options.stream, options.storage, options.element, vec![sample]);
+        stream.defines_mb_size = options.defines_mb_size;
+        let index = Index::new(options, corpus, scan).map_err(|error| error.in_stream(&options.stream))?;
+        let spec = |encoding| FrameSpec { dim: columns, encoding, left, right };
+        let mut shared = Shared {
+            streams: [stream],
+            index,
+            corpus: Arc::clone(corpus),
+            buffers: BufferPool::new(0),
+            columns,
+            classes: options.dim,
+            is_plain: left + right == 0 && !options.expand,
+            floats: spec(FrameEncoding::Float),
+            doubles: spec(FrameEncoding::Double),
+        };
+        let chunks = 0..shared.index.chunks.len() as ChunkId;
+        let largest = chunks
+            .map(|chunk| shared.chunk_bytes(chunk))
+            .try_fold(0, |largest, bytes| Ok(bytes?.max(largest)));
+        let largest = largest?;
+        shared.buffers = BufferPool::new(largest as u64);
+        Ok(KaldiDeserializer { shared: Arc::new(shared), is_expanded: options.expand })
+    }
+}
+
+impl KaldiDeserializer {
+    /// Opens a script, if the path ends with `.scp`, or an archive, whatever the number of values of its frames is. Classes
+    /// are those of 16 bits. For conversions; runs on a thread of the library's pool.
+    pub fn open_frames(path: &str, storage: Storage, corpus: &Arc<Corpus>) -> Result<Self> {
+        let mut options = options_of_frames(path, path.ends_with(".scp"), storage);
+        let scan = Index::scan(&options)?;
+        if storage == Storage::Dense {
+            options.dim = scan.columns().map_or(options.dim, u64::from);
+        }
+        Self::from_scan(&options, corpus, scan)
+    }
+}
+
+/// Options that read all frames of a script or archive.
+fn options_of_frames(path: &str, is_script: bool, storage: Storage) -> KaldiOptions {
+    KaldiOptions {
+        stream: if storage == Storage::Dense { "features" } else { "labels" }.into(),
+        file: path.to_owned(),
+        is_script,
+        dim: chunk::NARROW,
+        storage,
+        context: (0, 0),
+        expand: false,
+        max_sequence_size: u32::MAX,
+        defines_mb_size: false,
+        element: ElementType::Float,
+        frame_mode: false,
+        confinement: cntk_reader_core::file::Confinement::default(),
+    }
+}
+
+/// Values of a frame of a script or archive; `None` if it has class numbers. Runs on a thread of the library's pool.
+pub fn values_of_frames(path: &str, is_script: bool) -> Result<Option<u32>> {
+    let scan = |storage| Index::scan(&options_of_frames(path, is_script, storage));
+    match scan(Storage::Dense) {
+        Ok(scan) if scan.has_integers() => Ok(None),
+        Ok(scan) => Ok(Some(scan.columns().unwrap_or(1))),
+        // Class numbers as text are no matrix.
+        Err(error) => scan(Storage::SparseCsc).map(|_| None).map_err(|_| error),
+    }
+}
+
+fn check(options: &KaldiOptions, is_primary: bool) -> Result<()> {
+    let refuse = |message: String, detail: &str| {
+        let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
+        Err(error.in_stream(&options.stream))
+    };
+    if options.dim == 0 {
+        let message = format!("‹dim› of the stream '{}' is 0.", options.stream);
+        return refuse(message, "Set it to the number of values of a frame, or to the number of classes.");
+    }
+    if options.expand && is_primary {
+        let stream = &options.stream;
+        let message = format!(
+            "Cannot expand utterances of the primary stream {stream}, please change your configuration."
+        );
+        return refuse(
+            message,
+            "The first deserializer determines how long sequences are: list another one first.",
+        );
+    }
+    if options.storage == Storage::SparseCsc && (options.expand || options.context != (0, 0)) {
+        let message = format!(
+            "The stream '{}' has class numbers, which have no context window and cannot be expanded.",
+            options.stream
+        );
+        return refuse(message, "Remove ‹context› and ‹expand_to_utterance›, or set ‹dense›.");
+    }
+    Ok(())
+}
+
+impl ChunkTable for KaldiDeserializer {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.shared.index.chunks
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.shared.index.lengths(chunk)
+    }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        None
+    }
+}
+
+impl KaldiDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        Ok(Arc::new(KaldiChunk::load(&self.shared, chunk)?))
+    }
+}
+
+impl ChunkSource for KaldiDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.shared.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+
+    fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let index = &self.shared.index;
+        sampler.parts(index.entries.len(), PARTS, |sampler, number| {
+            let entry = &index.entries[number];
+            let file = index.files.get(entry.file)?;
+            // Where it ends is not known without reading it.
+            let end = file.size()?.min(entry.offset.saturating_add(4 << 10));
+            sampler.file(&file, entry.offset.min(end)..end)
+        })
+    }
+
+    fn fingerprint(&self, _chunks: Option<usize>) -> u64 {
+        self.shared.index.fingerprint()
+    }
+
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.shared.buffers.held(), index: self.shared.index.memory() as u64 }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for KaldiDeserializer {
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
+        None
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let index = &self.shared.index;
+        let entry = &index.entries[index.ordinal(sequence)];
+        Location::in_file(index.files.path(entry.file), Some(entry.offset), None)
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
+    fn forget_errors(&self) {}
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {}
+}
+
+impl JoinedByKey for KaldiDeserializer {}
+
+impl Deserializer for KaldiDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts {
+            in_frame_mode: match self.shared.info().storage {
+                _ if self.is_expanded => InFrameMode::Whole,
+                Storage::Dense => InFrameMode::SlicedStrictly,
+                Storage::SparseCsc => InFrameMode::Sliced,
+            },
+            is_expanded: self.is_expanded,
+            ..SequenceFacts::PLAIN
+        }
+    }
+
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        let index = &self.shared.index;
+        keys.extend(sequences.iter().map(|&id| index.keys[index.ordinal(id)]));
+    }
+    fn prepare_to_find(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.index.find(key)
+    }
+}

@@ -1,0 +1,349 @@
+//! Files byte by byte: the examples, and every kind of damage.
+
+use super::*;
+use crate::cbf::BinaryOptions;
+use cntk_reader_core::file::faults::{Fault, Faults, Operation};
+use cntk_reader_core::format::Loaded;
+use cntk_reader_core::log::Logger;
+
+/// The file that CNTK's converter makes of six lines of text, in its layout.
+pub const DUMP: &str = "\
+    6e69625f6b746e63010000000200000002000000020000000000803f0000004000004040000080400100\
+    00000000a0400000d040010000000200000000008040000040400000000001000000020000000200\
+    0000030000000000803f0000003f000080bf0400000002000000030000000100000002000000\
+    01000000010000000000e040000000410100000001000000000010410000000001000000\
+    6e69625f6b746e63020000000200000000080000006665617475726573000200000001050000\
+    00776f7264730005000000\
+    0c0000000000000002000000040000007800000000000000010000000100000\
+    09c00000000000000";
+
+/// A file in the layout of CNTK's public page: `x` dense 2, `s` sparse 5, two sequences.
+const DOCUMENTED: &str = "\
+    010000000000000001000000000000000200000001000000780000000000000000020000000100000073\
+    010000000000000000000000010000000500000000000000000000000200000003000000\
+    0000803f000000400000a0400000d0400500000000008040000040400000803f0000003f000080bf\
+    0000000001000000040000000700000008000000000000000200000005000000";
+
+pub fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> =
+        hex.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+fn options(file: &std::path::Path) -> BinaryOptions {
+    BinaryOptions {
+        files: cntk_reader_core::format::files::Files::one(file.display().to_string()),
+        shared_ids: false,
+        renamed: Vec::new(),
+        ignores_unmatched: false,
+        keep_data_in_memory: false,
+        log: Logger::new(0),
+        element: ElementType::Float,
+    }
+}
+
+pub fn opened(bytes: &[u8], change: impl FnOnce(&mut BinaryOptions)) -> Result<BinaryDeserializer> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data.cbf");
+    std::fs::write(&path, bytes).expect("writing");
+    let mut options = options(&path);
+    change(&mut options);
+    BinaryDeserializer::open(&options, &Corpus::Numeric)
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// A sequence as samples of values; sparse ones as indices and values.
+fn dense(chunk: &dyn Chunk, stream: usize, index: u32) -> (u32, Vec<f32>) {
+    match chunk.sequence(stream, index) {
+        Loaded::Data(view) => (view.samples, floats(view.values)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sparse(chunk: &dyn Chunk, stream: usize, index: u32) -> Vec<Vec<(i32, f32)>> {
+    let Loaded::Data(view) = chunk.sequence(stream, index) else { panic!("no data") };
+    let places = view.sparse().expect("a sparse stream");
+    let indices = places.indices.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
+    let entries: Vec<(i32, f32)> = indices.zip(floats(view.values)).collect();
+    let base = places.offsets[0];
+    let sample = |pair: &[u32]| entries[(pair[0] - base) as usize..(pair[1] - base) as usize].to_vec();
+    places.offsets.windows(2).map(sample).collect()
+}
+
+#[test]
+fn reads_what_the_converter_writes() {
+    let dump = bytes_of(DUMP);
+    assert_eq!(dump.len(), 245);
+    let file = opened(&dump, |_| {}).expect("a file");
+    let names: Vec<_> = file.streams().iter().map(|stream| (stream.name.as_str(), stream.shape[0])).collect();
+    assert_eq!(names, [("features", 2), ("words", 5)]);
+    assert_eq!(
+        file.chunks(),
+        [ChunkInfo { samples: 4, sequences: 2 }, ChunkInfo { samples: 1, sequences: 1 }]
+    );
+    assert_eq!(file.lengths(0), Lengths::Each(&[2, 2]));
+    let (first, second) = (file.load(0).expect("a chunk"), file.load(1).expect("a chunk"));
+    assert_eq!(dense(&*first, 0, 0), (2, vec![1.0, 2.0, 3.0, 4.0]));
+    assert_eq!(dense(&*first, 0, 1), (1, vec![5.0, 6.5]));
+    assert_eq!(dense(&*second, 0, 0), (1, vec![7.0, 8.0]));
+    assert_eq!(sparse(&*first, 1, 0), [vec![(0, 4.0), (1, 3.0)]]);
+    assert_eq!(sparse(&*first, 1, 1), [vec![(4, 1.0)], vec![(2, 0.5), (3, -1.0)]]);
+    assert_eq!(sparse(&*second, 1, 0), [vec![(0, 9.0)]]);
+}
+
+#[test]
+fn reads_the_documented_layout() {
+    let bytes = bytes_of(DOCUMENTED);
+    assert_eq!(bytes.len(), 150);
+    let file = opened(&bytes, |_| {}).expect("a file");
+    assert_eq!(file.chunks(), [ChunkInfo { samples: 3, sequences: 2 }]);
+    assert_eq!(file.lengths(0), Lengths::Each(&[1, 2]));
+    let chunk = file.load(0).expect("a chunk");
+    assert_eq!(dense(&*chunk, 0, 0), (1, vec![1.0, 2.0]));
+    assert_eq!(dense(&*chunk, 0, 1), (1, vec![5.0, 6.5]));
+    assert_eq!(sparse(&*chunk, 1, 0), [vec![(0, 4.0), (1, 3.0)]]);
+    assert_eq!(sparse(&*chunk, 1, 1), [vec![(4, 1.0)], vec![(2, 0.5), (3, -1.0)]]);
+}
+
+#[test]
+fn keys_are_ordinals_and_are_found() {
+    let file = opened(&bytes_of(DUMP), |_| {}).expect("a file");
+    let ids = [(0, 0), (0, 1), (1, 0)].map(|(chunk, index)| SequenceId { chunk, index });
+    let mut keys = Vec::new();
+    file.keys(&ids, &mut keys);
+    assert_eq!(keys, [0, 1, 2]);
+    assert_eq!([0, 1, 2].map(|key| file.find(key)), ids.map(Some));
+    assert_eq!((file.find(3), file.find(u64::MAX)), (None, None));
+}
+
+#[test]
+fn streams_are_renamed() {
+    let open = |renamed: &[(&str, &str)], ignores_unmatched| {
+        let renamed = renamed.iter().map(|(new, alias)| ((*new).to_owned(), (*alias).to_owned())).collect();
+        opened(&bytes_of(DUMP), |options| {
+            (options.renamed, options.ignores_unmatched) = (renamed, ignores_unmatched);
+        })
+    };
+    let names = |renamed: &[(&str, &str)]| {
+        let file = open(renamed, true).expect("a file");
+        file.streams().iter().map(|stream| stream.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[("words", "features"), ("features", "words")]), ["words", "features"]);
+    assert_eq!(names(&[("a", "features"), ("b", "features")]), ["b", "words"]);
+    assert_eq!(names(&[("x", "Features"), ("y", "nothing")]), ["features", "words"]);
+    // Outside of CNTK, what would be dropped is an error.
+    assert!(open(&[("words", "features"), ("features", "words")], false).is_ok());
+    let refused = [
+        (&[("x", "nothing")][..], "The file has no stream 'nothing', which is to be delivered as 'x'."),
+        (&[("q", "q")], "The file has no stream 'q'."),
+        (
+            &[("a", "features"), ("b", "features")],
+            "The stream 'features' of the file has two names: 'a' and 'b'.",
+        ),
+        (
+            &[("words", "features")],
+            "Two streams with the same name 'words' have been found. Please rename the duplicate.",
+        ),
+    ];
+    for (renamed, message) in refused {
+        let Err(error) = open(renamed, false) else { panic!("{renamed:?} must be refused") };
+        assert_eq!(error.message(), message);
+    }
+}
+
+#[test]
+fn chunks_can_be_kept() {
+    let file = opened(&bytes_of(DUMP), |options| options.keep_data_in_memory = true).expect("a file");
+    let (first, again) = (file.load(0).expect("a chunk"), file.load(0).expect("a chunk"));
+    assert!(Arc::ptr_eq(&first, &again));
+}
+
+#[test]
+fn bytes_between_and_before_the_trailer_do_not_matter() {
+    let mut bytes = bytes_of(DUMP);
+    let trailer = bytes.len() - 8;
+    bytes.splice(trailer..trailer, [7; 5]);
+    let file = opened(&bytes, |_| {}).expect("a file");
+    assert!(file.load(1).is_ok());
+}
+
+/// Replaces bytes at a place of the dump.
+fn damaged(at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut dump = bytes_of(DUMP);
+    dump.splice(at..at + bytes.len(), bytes.iter().copied());
+    dump
+}
+
+#[test]
+fn damage_shows_when_the_file_is_opened() {
+    let mut extra = bytes_of(DUMP);
+    extra.push(0);
+    let short = |size: usize| bytes_of(DUMP)[..size].to_vec();
+    let trailer = 245 - 8;
+    let table = [
+        (short(0), "ends inside its header"),
+        (short(5), "ends inside its header"),
+        (short(10), "ends inside its header"),
+        (short(100), "position"),
+        (extra, "position"),
+        (damaged(0, b"x"), "is not a valid CNTK binary format file."),
+        (damaged(0x9c, b"x"), "is not a valid CNTK binary format file."),
+        (damaged(8, &[2]), "The reader version is 1, but the data file was created for version 2."),
+        (damaged(trailer, &[0xff; 8]), "Error seeking to position '18446744073709551615'"),
+        (damaged(trailer, &500u64.to_le_bytes()), "Error seeking to position '500'"),
+        (damaged(0xac, &[2]), "Unknown encoding type 2 requested."),
+        (damaged(0xb9, &[2]), "Unsupported input data type 2."),
+        (damaged(0xb9, &[1]), "Unsupported combination of the input data type 1 and precision 1."),
+        (damaged(0xc9, &[0, 0, 0, 0x80]), "Sample dimension is too large for an IndexType value."),
+        (damaged(0xad, &[0, 0, 1, 0]), "ends inside its header"),
+        (damaged(0xa4, &[0xff, 0xff]), "too short for its 65535 chunks"),
+        (damaged(0xa8, &[0; 4]), "no streams"),
+        (damaged(0xcd, &[0xff; 8]), "Chunk 0 begins at -1"),
+        (damaged(0xcd, &[0x78]), "chunk 0, with 2 sequences, begins"),
+        (damaged(0xdd, &[0xf0]), "Chunk 1 begins at 240"),
+        (damaged(0xd5, &[50]), "chunk 0, with 50 sequences"),
+        (damaged(0xd9, &[5]), "The chunk table gives chunk 0 5 samples"),
+        (damaged(0xd5, &[1]), "The chunk table gives chunk 0 4 samples"),
+    ];
+    for (bytes, message) in table {
+        let error = opened(&bytes, |_| {}).err().unwrap_or_else(|| panic!("no error: {message}"));
+        assert!(error.message().contains(message), "{error} instead of {message}");
+        assert!(error.location().file.is_some(), "{error}");
+    }
+}
+
+#[test]
+fn damage_shows_when_a_chunk_is_loaded() {
+    let table = [
+        // Offset, bytes, chunk, message, stream, sequence.
+        (0x14, vec![9], 0, "A sequence has 9 samples", "features", "0"),
+        (0x14, vec![1], 0, "A sequence has 1077936128 samples", "features", "1"),
+        (0x38, vec![0xff; 4], 0, "NNZ count is too large for an IndexType value.", "words", "0"),
+        (0x38, vec![200], 0, "past the end of its chunk", "words", "0"),
+        (0x44, vec![5], 0, "index 5, but a sample has 5 values", "words", "0"),
+        (0x48, vec![0xff; 4], 0, "index -1", "words", "0"),
+        (0x4c, vec![3], 0, "do not add up", "words", "0"),
+        (0x70, vec![0xff; 4], 0, "do not add up", "words", "1"),
+    ];
+    for (at, bytes, chunk, message, stream, key) in table {
+        let file = opened(&damaged(at, &bytes), |_| {}).expect("a file");
+        let error = file.load(chunk).err().unwrap_or_else(|| panic!("no error: {message}"));
+        assert!(error.message().contains(message), "{error} instead of {message}");
+        let place = error.location();
+        assert_eq!((place.stream.as_deref(), place.key.as_deref()), (Some(stream), Some(key)), "{error}");
+        assert!(place.file.is_some() && place.offset.is_some_and(|offset| offset < 0x78), "{error}");
+    }
+    // Lengths that no stream has; the table's sum is right.
+    let mut lengths = damaged(0x0c, &[3, 0, 0, 0, 1]);
+    let file = opened(&lengths, |_| {}).expect("a file");
+    let error = file.load(0).err().expect("an error");
+    assert!(error.message().contains("its declared length is 1"), "{error}");
+    lengths[0x10] = 3;
+    lengths[0xd9] = 6;
+    let file = opened(&lengths, |_| {}).expect("a file");
+    let error = file.load(0).err().expect("an error");
+    assert!(
+        error.message().contains("declared length of a sequence is 3, but no stream has as many"),
+        "{error}"
+    );
+}
+
+#[test]
+fn damage_of_the_documented_layout() {
+    let cut = |size: usize| bytes_of(DOCUMENTED)[..size].to_vec();
+    let change = |at: usize, bytes: &[u8]| {
+        let mut all = bytes_of(DOCUMENTED);
+        all.splice(at..at + bytes.len(), bytes.iter().copied());
+        all
+    };
+    let table = [
+        (cut(12), "ends inside its header"),
+        (cut(70), "too short for its 1 chunks"),
+        (cut(100), "past the end of its chunk"),
+        (change(8, &[0]), "0 chunks"),
+        (change(15, &[0x40]), "too short"),
+        (change(16, &[0]), "0 streams"),
+        (change(25, &[3]), "Unknown deserializer type 3 requested."),
+        (change(29, &[2]), "Unsupported element type 2."),
+        (change(46, &[7]), "Unsupported storage type 7."),
+        (change(54, &[9]), "Unsupported sequence type 9."),
+        (change(62, &[0xff; 8]), "record of chunk 0"),
+        (change(74, &[9]), "gives the chunk 9 samples"),
+        (change(118, &[0xff; 4]), "index -1"),
+        (change(126, &[14]), "do not ascend"),
+        (change(142, &[9]), "do not ascend"),
+        (change(146, &[4]), "do not cover"),
+    ];
+    for (bytes, message) in table {
+        let error = opened(&bytes, |_| {}).err().unwrap_or_else(|| panic!("no error: {message}"));
+        assert!(error.message().contains(message), "{error} instead of {message}");
+        assert!(error.location().file.is_some(), "{error}");
+    }
+}
+
+#[test]
+fn textual_keys_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = BinaryDeserializer::open(&options(&folder.path().join("none")), &Corpus::symbolic())
+        .err()
+        .expect("an error");
+    assert_eq!(error.message(), "Binary deserializer does not support non-numeric sequence keys.");
+    let error = BinaryDeserializer::open(&options(&folder.path().join("none")), &Corpus::Numeric)
+        .err()
+        .expect("an error");
+    assert!(error.message().starts_with("Error opening file"), "{error}");
+}
+
+#[test]
+fn reading_goes_on_after_faults_that_pass() {
+    for (hex, streams) in [(DUMP, 2), (DOCUMENTED, 2)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data.cbf");
+        std::fs::write(&path, bytes_of(hex)).expect("writing");
+        let options = options(&path);
+        let faults = Faults::of(options.files.name());
+        faults.inject(Operation::Open, Fault::Fails(libc::ESTALE), 0, 4);
+        faults.inject(Operation::State, Fault::Fails(libc::EIO), 1, 4);
+        faults.inject(Operation::Read, Fault::Fails(libc::EINTR), 0, 30);
+        faults.inject(Operation::Read, Fault::Fails(libc::EIO), 0, 4);
+        let deserializer = BinaryDeserializer::open(&options, &Corpus::Numeric).expect("it opens");
+        faults.inject(Operation::Read, Fault::Fails(libc::EAGAIN), 0, 4);
+        faults.inject(Operation::Read, Fault::Reads(5), 0, 3);
+        let loaded: Vec<_> = (0..deserializer.chunks().len() as u32)
+            .map(|id| deserializer.load(id).expect("it loads"))
+            .collect();
+        assert_eq!(faults.left(), 0);
+        drop(faults);
+        let undisturbed = BinaryDeserializer::open(&options, &Corpus::Numeric).expect("it opens");
+        for ((id, chunk), info) in (0..).zip(&loaded).zip(undisturbed.chunks()) {
+            let other = undisturbed.load(id).expect("it loads");
+            for (stream, index) in (0..streams).flat_map(|s| (0..info.sequences).map(move |i| (s, i))) {
+                let show = |chunk: &dyn Chunk| format!("{:?}", chunk.sequence(stream, index));
+                assert_eq!(show(&**chunk), show(&*other));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chunk_that_cannot_be_read_is_an_error_with_its_offset() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data.cbf");
+    std::fs::write(&path, bytes_of(DUMP)).expect("writing");
+    let options = options(&path);
+    let deserializer = BinaryDeserializer::open(&options, &Corpus::Numeric).expect("it opens");
+    let faults = Faults::of(options.files.name());
+    faults.inject(Operation::Read, Fault::Fails(libc::EIO), 0, 5);
+    let error = deserializer.load(1).err().expect("it fails");
+    assert_eq!(
+        error.message(),
+        format!("Error reading file '{}': Input/output error.", options.files.name())
+    );
+    let start = deserializer.shared.header.chunks[1].start;
+    assert!(error.location().offset.is_some_and(|offset| offset >= start), "{error}");
+    assert_eq!(error.location().file.as_deref(), Some(options.files.name()));
+    assert!(deserializer.load(1).is_ok());
+}

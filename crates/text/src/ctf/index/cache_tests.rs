@@ -1,0 +1,314 @@
+//! The cache: its bytes, when it is read, and when it is built anew.
+
+use super::cache::Cache;
+use super::source::Source;
+use super::table::Record;
+use super::tests::{options, records};
+use super::{Index, IndexOptions};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::log::Logger;
+use proptest::prelude::*;
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
+
+/// A file in a folder of its own.
+struct Data {
+    folder: tempfile::TempDir,
+    file: String,
+    options: IndexOptions,
+    corpus: Corpus,
+}
+
+impl Data {
+    fn new(text: &[u8], main_stream: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("c.ctf").to_string_lossy().into_owned();
+        let options = IndexOptions { cache: true, ..options(main_stream) };
+        fs::write(&path, text).expect("a file");
+        Data { folder, file: path, options, corpus: Corpus::Numeric }
+    }
+
+    fn open(&self) -> Vec<Record> {
+        let file = DataFile::open(&self.file).expect("a file");
+        records(&Index::open(&file, &self.options, &self.corpus).expect("an index"))
+    }
+
+    /// The only other file in the folder.
+    fn cache(&self) -> Option<String> {
+        let mut others: Vec<_> = fs::read_dir(self.folder.path())
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path().to_string_lossy().into_owned())
+            .filter(|path| *path != self.file)
+            .collect();
+        assert!(others.len() < 2, "{others:?}");
+        others.pop()
+    }
+
+    fn suffix(&self) -> String {
+        self.open();
+        self.cache().expect("a cache").split_off(self.file.len())
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(self.cache().expect("a cache")).expect("a cache")
+    }
+
+    /// What CNTK reads of the cache: all but the state of the data.
+    fn cntks_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.bytes();
+        let own = bytes.split_off(bytes.len() - 32);
+        assert!(own.starts_with(b"dataFile"), "{own:?}");
+        bytes
+    }
+
+    /// Puts another cache in place of the one that was written.
+    fn replace(&self, bytes: &[u8]) {
+        fs::write(self.cache().expect("a cache"), bytes).expect("a cache");
+    }
+
+    /// Adds to the data, and has the cache look fresh.
+    fn append(&self, text: &[u8]) {
+        let all = [&fs::read(&self.file).expect("a file"), text].concat();
+        fs::write(&self.file, all).expect("a file");
+        let cache = File::options().write(true).open(self.cache().expect("a cache")).expect("a cache");
+        cache.set_modified(SystemTime::now() + Duration::from_secs(5)).expect("a time");
+    }
+}
+
+fn cache(records: &[(u64, u32, u64, u32)]) -> Vec<u8> {
+    let mut bytes = b"xdi_ktnc".to_vec();
+    for word in [1, records.len() as u64, 32] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for &(key, samples, offset, size) in records {
+        bytes.extend(key.to_le_bytes());
+        bytes.extend(u64::from(samples).to_le_bytes());
+        bytes.extend(offset.to_le_bytes());
+        bytes.extend(u64::from(size).to_le_bytes());
+    }
+    bytes
+}
+
+const IDS: &[u8] = b"10 |x 1\n10 |x 2\n|x 3\n20 |x 4\n";
+
+#[test]
+fn writes_the_bytes_that_cntk_writes() {
+    let data = Data::new(IDS, None);
+    data.open();
+    let hex: String = data.cntks_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected = "7864695f6b746e63010000000000000002000000000000002000000000000000\
+                    0a00000000000000030000000000000000000000000000001500000000000000\
+                    1400000000000000010000000000000015000000000000000800000000000000";
+    assert_eq!(hex, expected);
+    let data = Data::new(b"\xef\xbb\xbf\n\n|x 1\n|x 2", None);
+    data.open();
+    assert_eq!(data.cntks_bytes(), cache(&[(2, 1, 5, 5), (3, 1, 10, 4)]));
+}
+
+#[test]
+fn is_named_as_cntk_names_it() {
+    assert_eq!(Data::new(IDS, None).suffix(), "._.0.0.0.v1.cache");
+    assert_eq!(Data::new(IDS, Some("al")).suffix(), ".al.0.0.0.v1.cache");
+    let mut data = Data::new(IDS, None);
+    data.options.skip_sequence_ids = true;
+    assert_eq!(data.suffix(), "._.1.0.0.v1.cache");
+    let mut data = Data::new(IDS, None);
+    data.corpus = Corpus::Hashed;
+    assert_eq!(data.suffix(), "._.0.1.1.v1.cache");
+    data.corpus = Corpus::symbolic();
+    fs::remove_file(data.cache().expect("a cache")).expect("removed");
+    data.open();
+    assert_eq!(data.cache(), None);
+}
+
+#[test]
+fn is_read_and_cut_into_chunks_anew() {
+    let mut data = Data::new(IDS, None);
+    let built = data.open();
+    let inode = |data: &Data| {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(data.cache().expect("a cache")).expect("a cache").ino()
+    };
+    let before = inode(&data);
+    assert_eq!(data.open(), built);
+    data.options.chunk_size = 1;
+    let file = DataFile::open(&data.file).expect("a file");
+    let index = Index::open(&file, &data.options, &data.corpus).expect("an index");
+    assert_eq!(index.chunks().len(), 2);
+    assert_eq!(before, inode(&data));
+    // Bytes after the records, and the padding in them, mean nothing.
+    let mut bytes = data.bytes();
+    bytes[32 + 12] = 7;
+    bytes[32 + 28] = 7;
+    bytes.extend(b"more");
+    data.replace(&bytes);
+    assert_eq!(data.open(), built);
+    assert_eq!(data.bytes(), bytes);
+}
+
+#[test]
+fn time_counts_in_whole_seconds() {
+    let data = Data::new(IDS, None);
+    data.open();
+    let mut marked = data.bytes();
+    marked.push(1);
+    let second = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let set = |path: &str, time| {
+        File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("a time");
+    };
+    let is_used = |cache_time: SystemTime, data_time: SystemTime| {
+        data.replace(&marked);
+        set(&data.cache().expect("a cache"), cache_time);
+        set(&data.file, data_time);
+        data.open();
+        data.bytes() == marked
+    };
+    assert!(is_used(second, second + Duration::from_millis(900)));
+    assert!(is_used(second, second));
+    assert!(!is_used(second - Duration::from_millis(1), second));
+    assert!(!is_used(second, second + Duration::from_secs(1)));
+}
+
+#[test]
+fn what_does_not_fit_is_built_anew() {
+    let data = Data::new(IDS, None);
+    let built = data.open();
+    let good = data.bytes();
+    let with = |place: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[place] = byte;
+        bytes
+    };
+    let bad = [
+        Vec::new(),
+        good[..31].to_vec(),
+        good[..95].to_vec(),
+        with(0, 0),
+        with(8, 2),
+        with(16, 1),
+        with(16, 3),
+        with(23, 255),
+        with(24, 64),
+        with(32, 11),
+        with(64, 21),
+        with(64, 10),
+        with(40, 0),
+        with(56, 0),
+        with(48, 1),
+        with(80, 255),
+        with(87, 255),
+        with(88, 9),
+        with(88, 7),
+        cache(&[]),
+        cache(&[(10, 3, 0, 21)]),
+        cache(&[(20, 1, 21, 8), (10, 3, 0, 21)]),
+        cache(&[(10, 3, 0, 29)]),
+        cache(&[(10, 3, 0, 20), (20, 1, 20, 9)]),
+    ];
+    for bytes in bad {
+        data.replace(&bytes);
+        assert_eq!(data.open(), built, "{bytes:?}");
+        assert_eq!(data.bytes(), good, "{bytes:?}");
+    }
+}
+
+#[test]
+fn data_that_grew_is_seen() {
+    for (text, main_stream, more) in [
+        (IDS, None, &b"30 |x 5\n"[..]),
+        (IDS, None, b"|x 5\n"),
+        (b"|x 1\n|x 2\n", None, b"|x 3\n"),
+        (b"|x 1\n|x 2", None, b"|x 3\n"),
+        (b"|x 1\n|x 2", None, b"\n"),
+        (b"|x 1\n|y 2\n|x 2\n|y 1\n", Some("x"), b"|x 3\n"),
+        (b"|x 1\n|y 2\n|x 2", Some("x"), b"|x 3\n"),
+        (b"|y 1\n", Some("x"), b"|x 3\n"),
+        (b"1 |x 1\n2 |x 1\n", Some("x"), b"|y 1\n"),
+        (b"1 |x 1\n2 |x 1\n", Some("x"), b"2 |y 1\n"),
+        (b"1 |x 1\n2 |x 1\n3 |y 1\n", Some("x"), b"|x 1\n"),
+        (b"1 |x 1\n2 |y 1\n", Some("x"), b"3 |x 1\n"),
+    ] {
+        let data = Data::new(text, main_stream);
+        data.open();
+        data.append(more);
+        let seen = data.open();
+        let expected =
+            super::reference::sequences(&[text, more].concat(), main_stream, false, &Corpus::Numeric);
+        assert_eq!(Ok(seen), expected, "{text:?} {more:?}");
+    }
+    // More of what is left out anyway leaves the cache in use.
+    let data = Data::new(b"1 |x 1\n2 |y 1\n", Some("x"));
+    let built = data.open();
+    let mut marked = data.bytes();
+    marked.push(1);
+    data.replace(&marked);
+    data.append(b"3 |y 1\n|y 4\n");
+    assert_eq!(data.open(), built);
+    assert_eq!(data.bytes(), marked);
+}
+
+#[test]
+fn only_the_first_worker_writes() {
+    for (rank, writes) in [("0", true), ("", true), ("1", false), ("12", false)] {
+        assert_eq!(cntk_reader_core::format::index_cache::is_first(rank), writes, "{rank}");
+    }
+}
+
+#[test]
+fn an_empty_index_has_a_cache_too() {
+    let data = Data::new(b"|y 1\n", Some("x"));
+    assert!(data.open().is_empty());
+    assert_eq!(data.cntks_bytes(), cache(&[]));
+    assert!(data.open().is_empty());
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_no_failure() {
+    let data = Data::new(IDS, None);
+    let path = format!("{}._.0.0.0.v1.cache", data.file);
+    fs::create_dir(&path).expect("a folder");
+    let built = data.open();
+    assert_eq!(built.len(), 2);
+    assert_eq!(data.cache(), Some(path));
+}
+
+#[test]
+fn data_that_changed_while_it_was_indexed_gets_no_cache() {
+    let data = Data::new(IDS, None);
+    let file = DataFile::open(&data.file).expect("a file");
+    let index = Index::open(&file, &IndexOptions { cache: false, ..data.options.clone() }, &data.corpus);
+    let source = Source::new(&file).expect("a source");
+    fs::write(&data.file, b"1 |x 1\n").expect("a file");
+    let cache = Cache::beside(&file, &data.options, &data.corpus).expect("a cache");
+    let index = index.expect("an index");
+    let whole = index.parts.iter().next().expect("a part");
+    cache.write(&source, &whole.table, &Logger::new(0));
+    assert_eq!(data.cache(), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_was_written_is_read_again(
+        text in super::reference::text(),
+        main_stream in prop_oneof![Just(None), Just(Some("x"))],
+        hashed in prop::bool::weighted(0.3),
+    ) {
+        let mut data = Data::new(&text, main_stream);
+        if hashed {
+            data.corpus = Corpus::Hashed;
+        }
+        let file = DataFile::open(&data.file).expect("a file");
+        if let Ok(built) = Index::open(&file, &data.options, &data.corpus) {
+            let mut marked = data.bytes();
+            marked.push(1);
+            data.replace(&marked);
+            let loaded = Index::open(&file, &data.options, &data.corpus).expect("an index");
+            prop_assert_eq!(records(&loaded), records(&built));
+            prop_assert_eq!(loaded.fingerprint(), built.fingerprint());
+            prop_assert_eq!(data.bytes(), marked, "the cache was not used");
+        }
+    }
+}

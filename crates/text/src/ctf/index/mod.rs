@@ -1,0 +1,394 @@
+//! Index of a text file: where each sequence lies, how long it is, which key it has, and how chunks are cut.
+//!
+//! `start` reads the start of the file and decides between the two modes, `lines` and `ids`. `scan` runs their scanners
+//! over ranges of the file in parallel, their joiners put the pieces together, and `table` cuts chunks and stores the
+//! sequences. `cache` keeps the index in a file beside the data; `lookup` finds keys; `repeats` and `warnings` find what is
+//! allowed but hardly ever meant.
+//!
+//! An index is built at once, or part after part while its file is read (`incremental`); `parts` are what there is of it.
+
+mod breaks;
+pub mod brief;
+mod cache;
+#[cfg(test)]
+mod cache_tests;
+pub mod faults;
+mod ids;
+mod incremental;
+#[cfg(test)]
+mod incremental_tests;
+mod indexer;
+mod kept;
+mod keys;
+mod known_id;
+mod lines;
+mod lookup;
+mod main_stream;
+mod number;
+mod parts;
+#[cfg(test)]
+mod reference;
+mod repeats;
+mod scan;
+mod source;
+mod start;
+mod table;
+#[cfg(test)]
+mod tests;
+mod warnings;
+
+pub use cache::CacheState;
+pub use kept::{IndexCache, IndexSize};
+pub(super) use start::is_space;
+
+use crate::ctf::TextOptions;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::handle::FileHandle;
+use cntk_reader_core::format::{ChunkInfo, IncrementalTable, Lengths};
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::option::release::Quirks;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::{Error, Result};
+use incremental::IncrementalIndex;
+use indexer::Scan;
+use main_stream::Needle;
+use number::Digits;
+use parts::{IndexPart, IndexParts};
+use scan::Cut;
+use source::Source;
+use start::Start;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use table::{ChunkSpan, Table};
+
+/// What an index depends on besides the file.
+#[derive(Debug, Clone)]
+pub struct IndexOptions {
+    /// Name in the file of the stream that defines the minibatch size.
+    pub main_stream: Option<String>,
+    /// Whether every line is a sequence, whatever ids it has.
+    pub skip_sequence_ids: bool,
+    /// Most bytes of a chunk; a longer sequence is a chunk of its own.
+    pub chunk_size: u64,
+    /// Whether the index cache is read and written.
+    pub cache: bool,
+    /// Greatest level of the lines that are logged.
+    pub log: Logger,
+    /// Keys have to be less than this.
+    pub key_limit: Option<SequenceKey>,
+    /// Whether a warning names keys that several sequences have.
+    pub warns_of_repeats: bool,
+    /// What is different in the release in whose place the reader stands.
+    pub quirks: Quirks,
+}
+
+impl IndexOptions {
+    /// What the options of a deserializer say of its index.
+    pub fn of(options: &TextOptions) -> IndexOptions {
+        let main_stream = options.streams.iter().find(|stream| stream.defines_mb_size);
+        IndexOptions {
+            main_stream: main_stream.map(|stream| stream.alias.clone()),
+            skip_sequence_ids: options.skip_sequence_ids,
+            chunk_size: options.chunk_size,
+            cache: options.cache_index,
+            log: options.log,
+            key_limit: None,
+            warns_of_repeats: true,
+            quirks: options.quirks,
+        }
+    }
+}
+
+/// One sequence of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceSpan {
+    /// Its key.
+    pub key: SequenceKey,
+    /// Declared length, in samples.
+    pub samples: u32,
+    /// Offset of its first byte in the file.
+    pub offset: u64,
+    /// Number of its bytes.
+    pub size: u32,
+}
+
+/// The index.
+pub struct Index {
+    parts: Arc<IndexParts>,
+    /// Adds further parts; `None` if the index was built at once.
+    incremental: Option<IncrementalIndex>,
+    /// Whether every line is a sequence; otherwise lines begin with ids.
+    by_line: bool,
+    /// The cache that it came from, if that may have been made of other data, which ids would show.
+    doubtful_cache: Option<String>,
+    /// The chunks of all parts; made when they are first asked for, if there can be several parts.
+    chunks: OnceLock<Vec<ChunkInfo>>,
+    /// Those that were known when a call that waited for all of them was cancelled or failed for a while: such a call
+    /// comes to nothing, and must not decide about later ones.
+    cut_off: OnceLock<Vec<ChunkInfo>>,
+    fingerprint: OnceLock<u64>,
+}
+
+impl Index {
+    /// Loads the index from its cache; or builds it from the file, in parallel ranges on the threads of the current rayon
+    /// pool, and writes the cache if that is asked for. When this returns, the cache is in place, or a warning says why it
+    /// is not.
+    pub fn open(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result<Index> {
+        let index = Self::open_cut(file, options, corpus, Cut::default());
+        file.if_unchanged(index).map_err(|error| error.in_file(file.path()))
+    }
+
+    /// Builds the start of the index from the file, at least one chunk if there is one. The rest is built in the background
+    /// as [`Index::chunk`] gets near it, and mistakes in the rest of the file are found only then. Small files, and files
+    /// with an index cache, are indexed at once.
+    pub fn open_incremental(
+        file: &DataFile,
+        options: &IndexOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+    ) -> Result<Index> {
+        Self::open_in_steps(file, options, corpus, pool, incremental::STEP)
+    }
+
+    /// [`Index::open_incremental`] with steps of `step` bytes.
+    pub(super) fn open_in_steps(
+        file: &DataFile,
+        options: &IndexOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+        step: u64,
+    ) -> Result<Index> {
+        let size = file.size()?;
+        if options.cache || size <= step {
+            return Self::open(file, options, corpus);
+        }
+        let incremental = IncrementalIndex::begin(file, options, corpus, pool, step);
+        let incremental = incremental.map_err(|error| error.in_file(file.path()))?;
+        let by_line = incremental.is_by_line();
+        Ok(Self::of(Arc::clone(incremental.parts()), by_line, Some(incremental)))
+    }
+
+    fn open_cut(file: &DataFile, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
+        let begun = Instant::now();
+        let log = options.log;
+        let source = Source::new(file)?;
+        let start = Start::read(&source, options, corpus)?;
+        warnings::of_ignored_ids(&source, options, start, &log)?;
+        let needle = options.main_stream.as_deref().map(Needle::new);
+        let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut };
+        let cache = cache::Cache::beside(file, options, corpus);
+        let cached = match &cache {
+            Some(cache) => cache.load(&scan, &start, options.chunk_size, &log)?,
+            None => None,
+        };
+        let origin = if cached.is_some() { ", from its cache" } else { "" };
+        let mut doubtful_cache = None;
+        let mut table = match cached {
+            Some((table, knows_data)) => {
+                let shows_ids = !start.by_line && corpus.is_numeric();
+                doubtful_cache =
+                    cache.filter(|_| shows_ids && !knows_data).map(|cache| cache.path().to_owned());
+                table
+            }
+            None => {
+                let table = scan.table(start, source.size(), options.chunk_size)?;
+                if let Some(cache) = cache.filter(|_| cntk_reader_core::format::index_cache::is_writer()) {
+                    cache.write(&source, &table, &log);
+                }
+                table
+            }
+        };
+        table.finds_first = options.quirks.keeps_repeated_keys;
+        table.check_keys(file, options.key_limit)?;
+        let index = Self::of(Arc::new(IndexParts::whole(table)), start.by_line, None);
+        let index = Index { doubtful_cache, ..index };
+        index.parts.announce(&log, file.path(), origin, begun.elapsed());
+        if options.warns_of_repeats {
+            warnings::of_repeats(&[(&FileHandle::Open(file.clone()), &index.parts)], corpus, &log);
+        }
+        Ok(index)
+    }
+
+    fn of(parts: Arc<IndexParts>, by_line: bool, incremental: Option<IncrementalIndex>) -> Index {
+        let (chunks, fingerprint) = Default::default();
+        Index {
+            parts,
+            incremental,
+            by_line,
+            doubtful_cache: None,
+            chunks,
+            cut_off: OnceLock::new(),
+            fingerprint,
+        }
+    }
+
+    /// Whether [`Index::check_ids`] compares anything.
+    pub fn is_doubtful(&self) -> bool {
+        self.doubtful_cache.is_some()
+    }
+
+    /// Fails if sequences do not begin with their ids in `text`, whose first byte has the offset `base` in the file. An index that
+    /// was built from the file is not compared, nor a cache that records the state of its data.
+    pub fn check_ids(&self, spans: impl Iterator<Item = SequenceSpan>, text: &[u8], base: u64) -> Result<()> {
+        let Some(cache) = &self.doubtful_cache else { return Ok(()) };
+        for span in spans {
+            let id = span.offset.checked_sub(base).and_then(|at| text.get(at as usize..));
+            let found = id.and_then(|id| Digits::read(id).value);
+            if found != Some(span.key) {
+                let message = format!("The index cache '{cache}' does not fit its file.");
+                let found = found.map_or_else(String::new, |found| format!(" and begins with {found} there"));
+                let detail = format!(
+                    "It says that sequence {} begins at this offset{found}. The file was replaced after the cache was written: \
+                     delete the cache, and it is written anew.",
+                    span.key
+                );
+                let key = span.key.to_string();
+                return Err(Error::data(message).with_detail(detail).at(span.offset, None).for_key(key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every line is a sequence, whose key is the number of the line; otherwise lines begin with ids.
+    pub fn is_by_line(&self) -> bool {
+        self.by_line
+    }
+
+    /// The number of lines of a file whose keys are those numbers. The index must be complete.
+    pub fn lines(&self, file: &DataFile) -> Result<u64> {
+        let last = self.chunks().len().checked_sub(1).map(|last| last as ChunkId);
+        let last = last.and_then(|last| self.spans(last, 0..self.info(last).sequences).next_back());
+        let (lines, end) = last.map_or((0, 0), |last| (last.key + 1, last.offset + u64::from(last.size)));
+        Ok(lines + lines::count(file, end)?)
+    }
+
+    /// All chunks. Waits until they are indexed. If the file is wrong somewhere, these are the chunks before.
+    pub fn chunks(&self) -> &[ChunkInfo] {
+        match &self.incremental {
+            None => self.parts.iter().next().map_or(&[], |part| &part.table.chunks),
+            Some(incremental) => {
+                if let Some(chunks) = self.chunks.get() {
+                    return chunks;
+                }
+                let known = || self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect();
+                // Outside the cell: the caller may ask while a thread that reads ahead waits here. An error is reported by
+                // `wait_for`, to the caller that asks for the first chunk after it.
+                match incremental.wait_for_all() {
+                    Err(error) if error.is_of_one_call() => self.cut_off.get_or_init(known),
+                    _ => self.chunks.get_or_init(known),
+                }
+            }
+        }
+    }
+
+    /// The index as one that is extended while the file is read, if it is.
+    pub fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        self.incremental.as_ref().map(|index| index as &dyn IncrementalTable)
+    }
+
+    /// The table that a chunk is in, its number there, and its span.
+    ///
+    /// # Panics
+    ///
+    /// If the chunk is not indexed: callers name only chunks that the index has given them.
+    fn locate(&self, chunk: ChunkId) -> (&Table, usize, &ChunkSpan) {
+        let Some((part, chunk)) = self.parts.find(chunk) else { panic!("There is no chunk {chunk}.") };
+        (&part.table, chunk, &part.table.chunk_spans[chunk])
+    }
+
+    /// Numbers of samples and sequences of a chunk that is indexed.
+    pub fn info(&self, chunk: ChunkId) -> ChunkInfo {
+        let (table, chunk, _) = self.locate(chunk);
+        table.chunks[chunk]
+    }
+
+    /// Declared lengths of a chunk's sequences.
+    pub fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        let (table, chunk, _) = self.locate(chunk);
+        if table.samples.is_empty() {
+            return Lengths::Ones;
+        }
+        Lengths::Each(&table.samples[table.positions(chunk)])
+    }
+
+    /// The sequences of a chunk with these indexes, in file order. The first takes no longer than the others, wherever the
+    /// indexes start.
+    pub fn spans(
+        &self,
+        chunk: ChunkId,
+        indexes: Range<u32>,
+    ) -> impl ExactSizeIterator<Item = SequenceSpan> + DoubleEndedIterator + '_ {
+        let (table, chunk, chunk_span) = self.locate(chunk);
+        let end = table.positions(chunk).end;
+        indexes.map(move |index| table.span(chunk_span.first + index as usize, chunk_span, end))
+    }
+
+    /// Appends the keys of sequences.
+    pub fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        for run in sequences.chunk_by(|one, next| one.chunk == next.chunk) {
+            let (table, _, chunk_span) = self.locate(run[0].chunk);
+            keys.extend(
+                run.iter().map(|one| table.keys.get(chunk_span.first + one.index as usize, chunk_span)),
+            );
+        }
+    }
+
+    /// Sorts what [`Index::find`] looks keys up in.
+    pub fn prepare_to_find(&self) -> Result<()> {
+        self.chunks();
+        self.parts.iter().try_for_each(IndexPart::prepare_to_find)
+    }
+
+    /// The sequence that CNTK finds for this key. Keys are looked up in secondary deserializers, and the index of those is
+    /// built at once; in an incremental index, of several sequences with the key this finds one of the first part that has
+    /// any.
+    pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.chunks();
+        self.parts.iter().find_map(|part| part.find_key(key))
+    }
+
+    /// 64-bit hash of chunk table, lengths and keys.
+    pub fn fingerprint(&self) -> u64 {
+        let chunks = self.chunks().len();
+        let of_all = || self.parts.fingerprint(chunks);
+        // Not of those that a failed call knows.
+        let is_known = self.incremental.is_none() || self.chunks.get().is_some();
+        if is_known { *self.fingerprint.get_or_init(of_all) } else { of_all() }
+    }
+
+    /// [`Index::fingerprint`] of the first `chunks` chunks, as if the file had no others. They must be indexed.
+    pub fn fingerprint_of(&self, chunks: usize) -> u64 {
+        self.parts.fingerprint(chunks)
+    }
+
+    /// Where the last sequence of the first `chunks` chunks ends, which must be indexed.
+    pub fn end_of(&self, chunks: usize) -> u64 {
+        let Some(last) = chunks.checked_sub(1) else { return 0 };
+        let sequences = self.info(last as ChunkId).sequences;
+        let span = self.spans(last as ChunkId, sequences.saturating_sub(1)..sequences).next();
+        span.map_or(0, |span| span.offset + u64::from(span.size))
+    }
+
+    /// Bytes of memory that the index takes.
+    pub fn memory(&self) -> usize {
+        self.parts.bytes()
+    }
+}
+
+/// Warns if several sequences of some files have one key.
+pub fn warn_of_repeats(files: &[(&FileHandle, &Index)], corpus: &Corpus, log: &Logger) {
+    let files: Vec<_> = files.iter().map(|(file, index)| (*file, &*index.parts)).collect();
+    warnings::of_repeats(&files, corpus, log);
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index")
+            .field("progress", &self.incremental().map(IncrementalTable::progress))
+            .finish_non_exhaustive()
+    }
+}

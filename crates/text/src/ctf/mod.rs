@@ -1,0 +1,623 @@
+//! CNTK text format (CTF): lines of named samples, dense or sparse, grouped into sequences.
+//!
+//! The [`index`] has the place of every sequence. To be loaded, a chunk is cut into [`segment`]s of `2^n` sequences each. One
+//! thread reads and parses a segment into flat arrays ([`parse::fast`], or [`parse::exact`] for whatever is unusual), which
+//! are then copied into memory of their size ([`cntk_reader_core::memory::compact::arena`]). The [`chunk`] hands out views of that memory.
+//!
+//! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which they are used. As chunks
+//! are loaded in any order, loading only counts the errors of a chunk; [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit) adds them up.
+
+mod advice;
+mod check;
+mod chunk;
+#[cfg(test)]
+mod fault_tests;
+pub mod index;
+mod list;
+mod long;
+mod options;
+pub mod parse;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod unusual;
+mod warnings;
+
+use chunk::{ATTEMPTS, TextChunk};
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::Location;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::format::check::{ChunkCheck, Finding};
+use cntk_reader_core::format::content::Sampler;
+use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::handle::FileHandle;
+use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
+    SequenceFacts, SourceFacts, SourceMemory,
+};
+use cntk_reader_core::log::Level;
+use cntk_reader_core::memory::compact::arena::Recycler;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel::carried;
+use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
+use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::{Error, Result};
+use index::{Index, IndexOptions, SequenceSpan};
+pub use list::open_files;
+pub use options::{MOST_ERRORS, TextOptions, TextStream};
+use parse::exact;
+use parse::fast::{FRONT, Fast};
+use parse::report::{Cause, Failure, Report, limit_text};
+use parse::rules::Rules;
+use rayon::prelude::*;
+use segment::{Scratch, Scratched, Segment};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use warnings::{Counts, Warnings};
+
+/// Bytes of text of a segment, about: enough that starting a task costs little, and few enough that the text and its data
+/// stay in a core's cache.
+const SEGMENT_BYTES: u64 = 512 << 10;
+
+/// The deserializer of a text file.
+pub struct TextDeserializer {
+    streams: Vec<StreamInfo>,
+    shared: Arc<TextFile>,
+    /// Chunks that were loaded, if they are kept in memory.
+    kept: Option<Vec<Mutex<Option<Arc<TextChunk>>>>>,
+}
+
+/// An open file: what the deserializer and its chunks share.
+struct TextFile {
+    rules: Rules,
+    fast: Fast,
+    handle: FileHandle,
+    index: Index,
+    element: ElementType,
+    value_size: usize,
+    /// Whether small numbers are stored narrow.
+    narrow: bool,
+    /// Line breaks before some offsets of the file, for checks: see [`check`].
+    known_lines: Mutex<BTreeMap<u64, u64>>,
+    warnings: Warnings,
+    common: Arc<Common>,
+}
+
+/// What the files of one deserializer have in common.
+struct Common {
+    recycler: Recycler,
+    /// Errors that are still tolerated.
+    errors_left: Mutex<u64>,
+    /// Sequences that were left out because a stream has no sample in them (`strictSequences = false`).
+    skipped: AtomicU64,
+    /// The number of them that was logged last.
+    skipped_reported: AtomicU64,
+}
+
+impl Common {
+    fn new(options: &TextOptions) -> Common {
+        Common {
+            recycler: Recycler::default(),
+            errors_left: Mutex::new(options.max_errors.into()),
+            skipped: AtomicU64::new(0),
+            skipped_reported: AtomicU64::new(0),
+        }
+    }
+}
+
+/// What a file has to know of the list that it is in.
+struct InList {
+    common: Arc<Common>,
+    /// The file's keys have to be less than this.
+    key_limit: Option<SequenceKey>,
+    /// Whether a warning names keys that several sequences have.
+    warns_of_repeats: bool,
+    /// Whether the file stays open.
+    stays_open: bool,
+}
+
+impl InList {
+    /// Of a file that is the only one.
+    fn alone(options: &TextOptions) -> InList {
+        let common = Arc::new(Common::new(options));
+        InList { common, key_limit: None, warns_of_repeats: true, stays_open: true }
+    }
+}
+
+impl TextDeserializer {
+    /// Opens and indexes the file. Runs on a thread of the library's pool.
+    pub fn open(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
+        Self::open_in(&InList::alone(options), options, corpus)
+    }
+
+    /// [`TextDeserializer::open`] of one of several files.
+    fn open_in(list: &InList, options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
+        Self::open_by(list, options, corpus, |file, options| Index::open(file, options, corpus))
+    }
+
+    /// Opens the file, and indexes it while it is read from front to back. Runs on a thread of the pool.
+    pub fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
+        Self::open_incremental_in(&InList::alone(options), options, corpus, pool)
+    }
+
+    /// [`TextDeserializer::open_incremental`] of one of several files.
+    fn open_incremental_in(
+        list: &InList,
+        options: &TextOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+    ) -> Result<Self> {
+        // The list of chunks that are kept has its length from the start.
+        if options.keep_data_in_memory {
+            return Self::open_in(list, options, corpus);
+        }
+        Self::open_by(list, options, corpus, |file, options| {
+            Index::open_incremental(file, options, corpus, pool)
+        })
+    }
+
+    /// [`TextDeserializer::open_incremental`] with steps of another size.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn open_in_steps(
+        options: &TextOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+        step: u64,
+    ) -> Result<Self> {
+        Self::open_by(&InList::alone(options), options, corpus, |file, options| {
+            Index::open_in_steps(file, options, corpus, pool, step)
+        })
+    }
+
+    /// Allows small numbers to be stored narrow ([`cntk_reader_core::memory::compact::narrow`]), as packers can read them. To be called before
+    /// anything is loaded.
+    #[must_use]
+    pub fn narrow(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.narrow = true;
+        }
+        self
+    }
+
+    fn open_by(
+        list: &InList,
+        options: &TextOptions,
+        corpus: &Arc<Corpus>,
+        index: impl FnOnce(&DataFile, &IndexOptions) -> Result<Index>,
+    ) -> Result<Self> {
+        let index_options = IndexOptions {
+            key_limit: list.key_limit,
+            warns_of_repeats: list.warns_of_repeats,
+            ..IndexOptions::of(options)
+        };
+        let rules = Rules::new(options, corpus)?;
+        let file = open_file(options.files.name())?;
+        let index = index(&file, &index_options)?;
+        let handle = FileHandle::new(file, list.stays_open)?;
+        Self::with_index(options, rules, handle, index, Arc::clone(&list.common))
+    }
+
+    fn with_index(
+        options: &TextOptions,
+        rules: Rules,
+        handle: FileHandle,
+        index: Index,
+        common: Arc<Common>,
+    ) -> Result<Self> {
+        let kept = options
+            .keep_data_in_memory
+            .then(|| room::collect(index.chunks().iter().map(|_| Mutex::new(None)), room::CHUNK))
+            .transpose()?;
+        let shared = TextFile {
+            fast: Fast::new(&rules),
+            warnings: Warnings::default(),
+            known_lines: Mutex::default(),
+            rules,
+            handle,
+            index,
+            element: options.element,
+            value_size: options.element.size(),
+            narrow: false,
+            common,
+        };
+        Ok(TextDeserializer { streams: options.stream_infos(), shared: Arc::new(shared), kept })
+    }
+}
+
+impl ChunkTable for TextDeserializer {
+    fn chunks(&self) -> &[ChunkInfo] {
+        self.shared.index.chunks()
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.shared.index.lengths(chunk)
+    }
+
+    fn incremental(&self) -> Option<&dyn IncrementalTable> {
+        self.shared.index.incremental()
+    }
+}
+
+impl TextDeserializer {
+    /// Loads a chunk.
+    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let Some(kept) = &self.kept else {
+            return Ok(Arc::new(self.shared.load(chunk)?));
+        };
+        // Not locked during loading: a thread that waits for others takes up other jobs of the pool, and one of these may load
+        // the same chunk. If two threads load it, the chunk of the first is kept.
+        if let Some(loaded) = &*kept[chunk as usize].lock() {
+            return Ok(loaded.clone());
+        }
+        let loaded = Arc::new(self.shared.load(chunk)?);
+        Ok(kept[chunk as usize].lock().get_or_insert(loaded).clone())
+    }
+}
+
+impl ChunkSource for TextDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::ON_POOL
+    }
+
+    fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load {
+        on.on_pool(&self, chunk, Self::load)
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let TextFile { common, index, handle, .. } = &*self.shared;
+        SourceMemory { chunks: common.recycler.bytes(), index: index.memory() as u64 + handle.memory() }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.shared.handle.size().ok()
+    }
+
+    fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
+        let chunks = chunks.unwrap_or_else(|| self.chunks().len());
+        let file = self.shared.handle.get()?;
+        sampler.file(&file, 0..self.shared.index.end_of(chunks))
+    }
+
+    fn fingerprint(&self, chunks: Option<usize>) -> u64 {
+        match chunks {
+            Some(chunks) => self.shared.index.fingerprint_of(chunks),
+            None => self.shared.index.fingerprint(),
+        }
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+
+    fn diagnostics(&self) -> &dyn Diagnostics {
+        self
+    }
+}
+
+impl Diagnostics for TextDeserializer {
+    fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
+        Some(self.shared.check(chunk, most))
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let mut place = Location::in_file(self.shared.handle.path(), None, None);
+        let index = sequence.index..sequence.index + 1;
+        if let Some(span) = self.shared.index.spans(sequence.chunk, index).next() {
+            place.offset = Some(span.offset);
+            place.line = self.shared.handle.get().ok().and_then(|file| file.line_at(span.offset));
+        }
+        place
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
+
+    fn forget_errors(&self) {
+        *self.shared.common.errors_left.lock() = self.shared.rules.max_errors;
+    }
+
+    fn remarks(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn end_sweep(&self) {
+        self.shared.warnings.summarize(&self.shared.rules);
+    }
+}
+
+impl JoinedByKey for TextDeserializer {}
+
+impl Deserializer for TextDeserializer {
+    fn sequence_facts(&self) -> SequenceFacts {
+        SequenceFacts { counts_keys: self.shared.index.is_by_line(), ..SequenceFacts::PLAIN }
+    }
+
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.shared.index.keys(sequences, keys);
+    }
+
+    fn prepare_to_find(&self) -> Result<()> {
+        self.shared.index.prepare_to_find()
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.index.find(key)
+    }
+}
+
+impl TextFile {
+    /// Loads a chunk. Fails here, and not only in [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit), if no number of errors that are left can be enough.
+    fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
+        let file = self.handle.get()?;
+        file.if_unchanged(match self.element {
+            ElementType::Float => self.load_as::<f32>(&file, id),
+            ElementType::Double => self.load_as::<f64>(&file, id),
+        })
+    }
+
+    fn load_as<T: Scratched>(self: &Arc<Self>, file: &DataFile, id: ChunkId) -> Result<TextChunk> {
+        let sequences = self.index.info(id).sequences;
+        let shift = self.shift(id, sequences);
+        let size = 1u64 << shift;
+        let count = u64::from(sequences).div_ceil(size) as u32;
+        let mut outcomes = room::with_capacity(count as usize, room::CHUNK)?;
+        // Each segment is a task of its own, so that no thread is left with several when the others have none: first sweeps by
+        // two threads take 0.94 to 0.98 of the time.
+        (0..count)
+            .into_par_iter()
+            .with_max_len(1)
+            .map(carried(|segment| self.load_segment::<T>(file, id, self.range(sequences, shift, segment))))
+            .collect_into_vec(&mut outcomes);
+        let mut segments = room::try_collect(outcomes, room::CHUNK)?;
+
+        // From here on everything is as if the segments had been read one after the other.
+        let tolerated = self.rules.max_errors;
+        let mut errors = 0;
+        let mut fatal = None;
+        let mut broken = false;
+        let mut used = 0;
+        let mut in_chunk = Counts::new();
+        for segment in &mut segments {
+            used += 1;
+            let (lines, counts) = (std::mem::take(&mut segment.lines), std::mem::take(&mut segment.counts));
+            self.warnings.write(&self.rules, file, lines, counts, &mut in_chunk);
+            errors += segment.errors;
+            let stop = segment.stop.as_deref().cloned();
+            if errors > tolerated || stop.as_ref().is_some_and(|stop| !stop.fatal) {
+                broken = true;
+            } else if stop.is_some() {
+                fatal = stop;
+            }
+            if broken || fatal.is_some() {
+                break;
+            }
+        }
+        segments.truncate(used);
+        self.warnings.end_chunk(&self.rules, id, &in_chunk);
+        let mut before = tolerated;
+        if fatal.is_some() {
+            before = before.min(errors.saturating_sub(1));
+            // CNTK counts the errors of all its attempts, and reports the failure of the last one.
+            broken |= errors * ATTEMPTS > tolerated;
+        }
+        if broken {
+            return Err(self.limit_error(id, shift, &segments, before));
+        }
+        match fatal {
+            Some(fatal) if errors == 0 => Err(self.error_of(fatal)),
+            fatal => Ok(TextChunk {
+                shared: Arc::clone(self),
+                id,
+                shift,
+                segments,
+                fatal,
+                committed: AtomicBool::new(false),
+                counted: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// The power of two of sequences in a segment: `1 << shift`.
+    fn shift(&self, id: ChunkId, sequences: u32) -> u32 {
+        let bytes = byte_range(self.index.spans(id, 0..1), self.index.spans(id, sequences - 1..sequences));
+        let average = ((bytes.end - bytes.start) / u64::from(sequences)).max(1);
+        (SEGMENT_BYTES / average).max(1).ilog2().min(31)
+    }
+
+    fn range(&self, sequences: u32, shift: u32, segment: u32) -> Range<u32> {
+        let start = segment << shift;
+        start..(u64::from(start) + (1 << shift)).min(u64::from(sequences)) as u32
+    }
+
+    fn load_segment<T: Scratched>(
+        &self,
+        file: &DataFile,
+        id: ChunkId,
+        sequences: Range<u32>,
+    ) -> Result<Segment> {
+        T::with_scratch(|scratch| {
+            let mut report = Report::new(&self.rules, self.rules.max_errors);
+            let stop = self.parse_segment(file, id, sequences.clone(), scratch, &mut report)?.err();
+            let recycler = &self.common.recycler;
+            let (arena, parts, not_finite) =
+                segment::pack(&self.rules, &mut scratch.output, self.narrow, recycler)?;
+            if not_finite.iter().any(|&count| count > 0) && report.shows(Level::Warning) {
+                self.note_not_finite(file, id, &sequences, scratch, &not_finite, &mut report)?;
+            }
+            Ok(Segment {
+                arena,
+                parts,
+                skipped: room::copy(&scratch.output.skipped, room::CHUNK)?,
+                errors: report.errors(),
+                stop,
+                lines: report.take_lines(),
+                counts: report.take_counts(),
+            })
+        })
+    }
+
+    /// Reads and parses a segment. The outer result is about reading the file, the inner one about its content.
+    fn parse_segment<T: Scratched>(
+        &self,
+        file: &DataFile,
+        id: ChunkId,
+        sequences: Range<u32>,
+        scratch: &mut Scratch<T>,
+        report: &mut Report<'_>,
+    ) -> Result<std::result::Result<(), parse::report::Stop>> {
+        let spans = || self.index.spans(id, sequences.clone());
+        if let (1, Some(span), false) = (sequences.len(), spans().next(), self.index.is_doubtful())
+            && u64::from(span.size) > long::LONG
+            && self.parse_long(file, &span, scratch, report)?
+        {
+            return Ok(Ok(()));
+        }
+        let (start, length) = self.read_segment(file, id, &sequences, scratch)?;
+        let bytes = &scratch.text[FRONT..FRONT + length];
+        self.index.check_ids(spans(), bytes, start).map_err(|error| error.in_file(file.path()))?;
+        let text = (&*scratch.text, length, start);
+        segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report)
+    }
+
+    /// Notes the values of a segment that are infinite or NaN, `counts` of each stream: with its
+    /// place the first one, or each of them if the report lists all.
+    #[cold]
+    fn note_not_finite<T: Scratched>(
+        &self,
+        file: &DataFile,
+        id: ChunkId,
+        sequences: &Range<u32>,
+        scratch: &mut Scratch<T>,
+        counts: &[u64],
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        for (stream, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let rule = &self.rules.streams[stream];
+            let with = scratch.output.not_finite(stream, rule.sparse, rule.dim);
+            let most = if report.lists_all() { usize::MAX } else { 1 };
+            let with: Vec<u32> = with.take(most).map(|index| sequences.start + index).collect();
+            for index in with {
+                let Some(span) = self.index.spans(id, index..index + 1).next() else { continue };
+                let mut text = room::zeroed(span.size as usize, room::CHUNK)?;
+                let length = file.read_at(span.offset, &mut text)?;
+                let found = exact::unusual_numbers::<T>(&self.rules, &span, &text[..length]);
+                let of_stream = found.into_iter().filter(|(cause, _, context)| {
+                    context.stream == Some(stream) && matches!(cause, Cause::NotFinite { .. })
+                });
+                for (cause, offset, context) in of_stream.take(most) {
+                    report.note(cause, offset, context);
+                }
+            }
+            if most == 1 {
+                report.count_more(Cause::NotFinite { is_nan: false }, stream, count - 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// See [`long::parse`].
+    fn parse_long<T: Scratched>(
+        &self,
+        file: &DataFile,
+        span: &SequenceSpan,
+        scratch: &mut Scratch<T>,
+        report: &mut Report<'_>,
+    ) -> Result<bool> {
+        let read = |offset, piece: &mut [u8]| file.read_at(offset, piece);
+        long::parse(&self.rules, &self.fast, span, (read, long::PIECE), scratch, report)
+    }
+
+    /// Reads the text of a segment. Gives the offset of its first byte, and how many bytes the file has of it.
+    fn read_segment<T: Scratched>(
+        &self,
+        file: &DataFile,
+        id: ChunkId,
+        sequences: &Range<u32>,
+        scratch: &mut Scratch<T>,
+    ) -> Result<(u64, usize)> {
+        let last = self.index.spans(id, sequences.end - 1..sequences.end);
+        let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
+        let size = (bytes.end - bytes.start) as usize;
+        let length = file.read_at(bytes.start, scratch.text_mut(size)?)?;
+        Ok((bytes.start, length))
+    }
+
+    /// The error to report if error number `before` (from 0) of a chunk is one too many. Its location was not kept, so the
+    /// segment is parsed once more.
+    fn limit_error(&self, id: ChunkId, shift: u32, segments: &[Segment], before: u64) -> Error {
+        let mut left = before;
+        let sequences = self.index.info(id).sequences;
+        for (i, segment) in segments.iter().enumerate() {
+            if segment.errors <= left && i + 1 < segments.len() && segment.stop.is_none() {
+                left -= segment.errors;
+                continue;
+            }
+            let range = self.range(sequences, shift, i as u32);
+            let failure = match self.element {
+                ElementType::Float => self.find_error::<f32>(id, range, left),
+                ElementType::Double => self.find_error::<f64>(id, range, left),
+            };
+            if let Some(failure) = failure {
+                return self.error_of(failure);
+            }
+        }
+        self.hint();
+        Error::data(limit_text(&self.rules)).in_file(&self.rules.file)
+    }
+
+    fn find_error<T: Scratched>(&self, id: ChunkId, sequences: Range<u32>, before: u64) -> Option<Failure> {
+        let file = self.handle.get().ok()?;
+        T::with_scratch(|scratch| {
+            let mut report = Report::silent(&self.rules, before);
+            let stop = self.parse_segment(&file, id, sequences, scratch, &mut report).ok()?.err();
+            stop.map(|stop| *stop).filter(|stop| !stop.fatal)
+        })
+    }
+
+    fn error_of(&self, failure: Failure) -> Error {
+        self.hint();
+        let Ok(file) = self.handle.get() else { return failure.into_error(&self.rules, None) };
+        let line = file.line_at(failure.offset);
+        let advice = advice::of_failure(&file, &self.rules, &failure);
+        failure.into_error(&self.rules, line).with_detail(advice)
+    }
+
+    /// Logs CNTK's hint that warnings were not shown, if they were not.
+    fn hint(&self) {
+        if !self.rules.log.shows(Level::Warning) {
+            self.rules.log.write(
+                Level::Error,
+                "A number of warnings were generated while reading input data, to see them please set ‹trace_level› to \
+                 a value greater or equal to 1.",
+            );
+        }
+    }
+}
+
+/// Opens a file, with CNTK's words if that fails.
+fn open_file(path: &str) -> Result<DataFile> {
+    DataFile::open_or(path, |cause| {
+        let error = Error::io("Opening failed for", path, cause);
+        error.reworded(format!("Input file '{path}' is not open."))
+    })
+}
+
+/// From the first byte of one sequence to the last byte of another.
+fn byte_range(
+    mut first: impl Iterator<Item = SequenceSpan>,
+    mut last: impl Iterator<Item = SequenceSpan>,
+) -> Range<u64> {
+    let start = first.next().map_or(0, |span| span.offset);
+    let end = last.next().map_or(start, |span| span.offset + u64::from(span.size));
+    start..end.max(start)
+}

@@ -1,0 +1,379 @@
+//! The parser for sequences without surprises.
+//!
+//! Nearly all sequences are well-formed, end with a line break, and call for no message. This parser reads those. At the first
+//! surprise it gives up; its caller takes back what it wrote and lets the exact parser read the sequence. So this one never
+//! decides what is an error: it only has to be sure when it says that all is well. A text that ends where it needs more is a
+//! surprise like any other, so that each access checks its place and bails out by `?`.
+//!
+//! The text has [`FRONT`] bytes before it and [`PADDING`] bytes after it, so that blocks near its ends are no surprise.
+
+use super::blocks::Place;
+use super::collect::UnknownNames;
+use super::names::{self, Stream};
+use super::output::{Column, Output};
+use super::report::Report;
+use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
+use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
+use super::uniform_lines::{self, Template};
+use super::{dense, sparse};
+use crate::ctf::index::SequenceSpan;
+use cntk_reader_core::cpu::digits::{leading_digits, load8};
+use cntk_reader_core::cpu::processor::{Processor, dispatch};
+use cntk_reader_core::log::Level;
+use cntk_reader_core::memory::compact::Value;
+
+/// Bytes after a text that this parser may read.
+pub const PADDING: usize = BLOCK + TAIL;
+
+/// Bytes before a text that this parser may read.
+pub const FRONT: usize = LEAD;
+
+/// The parser for one file.
+#[derive(Debug)]
+pub struct Fast {
+    /// The streams of the file.
+    pub streams: Vec<Stream>,
+    longest_alias: usize,
+    refuses_long_names: bool,
+    main: Option<usize>,
+    strict: bool,
+    /// No warnings are shown, so that what only causes a warning can be read here.
+    quiet: bool,
+    /// Each sequence causes a message.
+    verbose: bool,
+    /// Ids may be text.
+    has_text_ids: bool,
+    /// Lines that begin with such an id are errors that are counted, and are read all the same.
+    refuses_text_ids: bool,
+    processor: Processor,
+}
+
+impl Fast {
+    /// The parser for a file with these rules.
+    pub fn new(rules: &Rules) -> Fast {
+        Fast {
+            streams: rules.streams.iter().map(Stream::new).collect(),
+            longest_alias: rules.longest_alias,
+            refuses_long_names: rules.refuses_long_names,
+            main: rules.main,
+            strict: rules.strict,
+            quiet: !rules.log.shows(Level::Warning),
+            verbose: rules.log.shows(Level::Info),
+            has_text_ids: !rules.corpus.is_numeric(),
+            refuses_text_ids: rules.refuses_text_ids,
+            processor: Processor::detect(),
+        }
+    }
+
+    /// The parser that uses other instructions.
+    #[cfg(test)]
+    pub fn on(rules: &Rules, processor: Processor) -> Fast {
+        Fast { processor, ..Fast::new(rules) }
+    }
+
+    /// The parser for the sequences of one segment.
+    pub fn segment(&self) -> FastSegment<'_> {
+        let count = self.streams.len();
+        let following = (1..count).chain([0, 0]).collect();
+        FastSegment {
+            fast: self,
+            template: Template::new(self.has_text_ids),
+            following,
+            unknown: None,
+            lines: 0,
+            text_ids: 0,
+        }
+    }
+
+    /// Whether the lengths of the streams call for no message.
+    fn is_complete<T: Value>(&self, expected: u32, output: &Output<T>) -> bool {
+        let mut longest = 0;
+        for (i, column) in output.columns.iter().enumerate() {
+            let samples = column.samples_here();
+            if samples == 0 {
+                return false;
+            }
+            if self.main.is_none_or(|main| main == i) {
+                longest = longest.max(samples);
+            }
+        }
+        longest == expected as usize || (longest < expected as usize && !self.strict)
+    }
+}
+
+/// The parser for one segment: it remembers what lines look like.
+#[derive(Debug)]
+pub struct FastSegment<'a> {
+    fast: &'a Fast,
+    template: Template,
+    /// The stream that came after each stream when it was last seen, and the first one of the sequence before.
+    following: Vec<usize>,
+    /// The names that no stream has, if they are wanted.
+    pub unknown: Option<UnknownNames>,
+    /// Lines of the sequence so far.
+    lines: u32,
+    /// Those of them that begin with an id that is text.
+    text_ids: u64,
+}
+
+impl FastSegment<'_> {
+    /// Reads the sequence that begins at byte `at` of the text and commits it; or returns false, with part of it written and
+    /// nothing committed.
+    pub fn read_sequence<T: Value>(
+        &mut self,
+        span: &SequenceSpan,
+        text: &[u8],
+        at: usize,
+        output: &mut Output<T>,
+        report: &mut Report<'_>,
+    ) -> bool {
+        let end = at + span.size as usize;
+        self.begin();
+        span.size > 0 && self.read_lines(text, at, end, output) && self.finish(span, output, report)
+    }
+
+    /// Begins a sequence.
+    pub fn begin(&mut self) {
+        (self.lines, self.text_ids) = (0, 0);
+    }
+
+    /// Reads the sequence's next lines: those between bytes `at` and `end` of the text. False at the first surprise.
+    pub fn read_lines<T: Value>(
+        &mut self,
+        text: &[u8],
+        mut at: usize,
+        end: usize,
+        output: &mut Output<T>,
+    ) -> bool {
+        let processor = self.fast.processor;
+        if self.fast.verbose || text.get(end - 1) != Some(&b'\n') {
+            return false;
+        }
+        while at < end {
+            let read = match self.template.is_known() {
+                true => lines_by_template(processor, self, text, at, end, output),
+                false => lines(processor, self, text, at, end, output),
+            };
+            let Some(after) = read else { return false };
+            at = after;
+        }
+        true
+    }
+
+    /// Commits the sequence, if it calls for no message.
+    pub fn finish<T: Value>(
+        &mut self,
+        span: &SequenceSpan,
+        output: &mut Output<T>,
+        report: &mut Report<'_>,
+    ) -> bool {
+        let fast = self.fast;
+        let is_whole = (self.lines >= span.samples || fast.quiet) && fast.is_complete(span.samples, output);
+        if !is_whole || self.text_ids > 0 && !self.count_text_ids(report) {
+            return false;
+        }
+        output.commit();
+        true
+    }
+
+    /// Counts the lines of the sequence that begin with textual ids. False if one of them needs a message.
+    fn count_text_ids(&self, report: &mut Report<'_>) -> bool {
+        if self.fast.refuses_text_ids { report.count_text_ids(self.text_ids) } else { !report.is_collected() }
+    }
+}
+
+dispatch! {
+    /// Reads lines, up to byte `end` of the text or until it is known what lines look like: the place after them. `None` at the first
+    /// surprise.
+    fn lines<T: Value>(
+        segment: &mut FastSegment<'_>,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        output: &mut Output<T>,
+    ) -> Option<usize> = lines_with::<false>;
+}
+
+dispatch! {
+    /// Reads lines, up to byte `end` of the text or as long as it is known what they look like: the place after them. `None` at the first
+    /// surprise.
+    fn lines_by_template<T: Value>(
+        segment: &mut FastSegment<'_>,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        output: &mut Output<T>,
+    ) -> Option<usize> = lines_with::<true>;
+}
+
+/// See [`lines`] and [`lines_by_template`]. One function for both would load the constants of templates for all lines.
+#[inline(always)]
+fn lines_with<const BY_TEMPLATE: bool>(
+    simd: impl Simd,
+    segment: &mut FastSegment<'_>,
+    text: &[u8],
+    mut at: usize,
+    end: usize,
+    output: &mut Output<impl Value>,
+) -> Option<usize> {
+    let mut before = segment.fast.streams.len();
+    while at < end && segment.template.is_known() == BY_TEMPLATE {
+        if BY_TEMPLATE {
+            let taken = uniform_lines::read(simd, text, at, end, &mut segment.template, output)?;
+            if taken.lines > 0 {
+                at = taken.end;
+                segment.lines += taken.lines;
+                segment.text_ids += taken.text_ids;
+                continue;
+            }
+        }
+        at = line(simd, segment, text, at, end, &mut before, output)?;
+    }
+    Some(at)
+}
+
+/// Reads the line at byte `at` of the text, in a sequence that ends at byte `end`: the place after it. Each scan ends at the line break
+/// that ends the line, at the latest: digits, names, samples and comments all do. `before` is the stream of the last sample before it.
+#[inline(always)]
+fn line<T: Value, S: Simd>(
+    simd: S,
+    segment: &mut FastSegment<'_>,
+    text: &[u8],
+    mut at: usize,
+    end: usize,
+    before: &mut usize,
+    output: &mut Output<T>,
+) -> Option<usize> {
+    let FastSegment { fast, template, following, unknown, lines, text_ids } = segment;
+    let streams = &fast.streams[..];
+    let start = at;
+    // The id.
+    loop {
+        let (digits, _) = leading_digits(load8(text, at)?);
+        at += digits as usize;
+        if digits < 8 {
+            break;
+        }
+    }
+    if fast.has_text_ids && at == start && begins_text(*text.get(at)?) {
+        *text_ids += 1;
+        let after = skip(simd, text, at, end)?;
+        // Only blanks lie between the id and the first `|`: other things are for `exact`.
+        let id = text.get(at..after)?;
+        let is_space = |byte: &u8| is_value_delimiter(*byte);
+        let length = id.iter().position(is_space)?;
+        if !id.get(length..)?.iter().all(is_space) {
+            return None;
+        }
+        at = after;
+    }
+    let mut samples = 0;
+    loop {
+        let byte = *text.get(at)?;
+        if byte == b'|' {
+            at += 1;
+            if text.get(at) == Some(&b'#') {
+                at = skip(simd, text, at, end)?;
+                continue;
+            }
+            let guess = following.get_mut(*before)?;
+            let Some((stream, length)) = names::find(streams, text, at, *guess) else {
+                at = fast.unknown(text, at, end, unknown)?;
+                continue;
+            };
+            *guess = stream;
+            *before = stream;
+            let (rule, column) = (streams.get(stream)?, output.columns.get_mut(stream)?);
+            at += length;
+            at = if rule.sparse {
+                sparse::read(simd, text, at, end, rule.dim, column)?
+            } else {
+                fast.dense(simd, text, at, end, rule.dim, column)?
+            };
+            column.samples += 1;
+            samples += 1;
+        } else if byte == b'\n' {
+            at += 1;
+            break;
+        } else if byte == b' ' || is_non_printable(byte) {
+            at += 1;
+        } else {
+            return None;
+        }
+    }
+    if samples == 0 || (samples > streams.len() && !fast.quiet) {
+        return None;
+    }
+    *lines += 1;
+    if S::UNIFORM_LINES {
+        template.see(text.get(start..at)?, streams);
+    }
+    Some(at)
+}
+
+impl Fast {
+    /// Skips an unknown input: a name at byte `at` of the text and what follows it. `None` if there is no name, or one that may be an error.
+    #[cold]
+    fn unknown(
+        &self,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        unknown: &mut Option<UnknownNames>,
+    ) -> Option<usize> {
+        if ends_name(*text.get(at)?) || self.longest_alias == 0 || self.refuses_long_names {
+            return None;
+        }
+        let after = at + memchr::memchr2(b'|', b'\n', text.get(at..end)?)?;
+        if let Some(unknown) = unknown {
+            unknown.see(text.get(at..after)?);
+        }
+        Some(after)
+    }
+
+    /// Reads one dense sample from byte `at` of the text into `column`: the place after it.
+    #[inline(always)]
+    fn dense<T: Value, S: Simd>(
+        &self,
+        simd: S,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        dim: usize,
+        column: &mut Column<T>,
+    ) -> Option<usize> {
+        // Each value takes two bytes at least. This keeps a dimension that is absurd from asking for memory.
+        if dim > (end - at) / 2 && !self.quiet {
+            return None;
+        }
+        let out = column.values.spare(dim.checked_add(dense::SLACK)?)?;
+        let Place { at, count } = dense::read(simd, text, at, out, dim)?;
+        if count < dim {
+            if !self.quiet {
+                return None;
+            }
+            out.get_mut(count..dim)?.fill(T::default());
+        }
+        column.values.advance(dim);
+        Some(at)
+    }
+}
+
+/// Whether a byte at the start of a line begins an id that is text.
+#[inline(always)]
+fn begins_text(byte: u8) -> bool {
+    !ends_name(byte)
+}
+
+/// The place of the next `|` or line break. Comments are short: the block at hand has nearly all of their ends, and a call takes
+/// longer than to look at it.
+#[inline(always)]
+fn skip<S: Simd>(simd: S, text: &[u8], at: usize, end: usize) -> Option<usize> {
+    let window = Window::at(text, at)?;
+    let ends = simd.equal(window, b'|') | simd.equal(window, b'\n');
+    if ends != 0 {
+        return Some(at + ends.trailing_zeros() as usize);
+    }
+    let at = at + BLOCK;
+    Some(at + memchr::memchr2(b'|', b'\n', text.get(at..end)?)?)
+}

@@ -1,0 +1,128 @@
+//! What a text file may contain: the streams by their names in the file, and how strictly the file is read.
+
+use crate::ctf::TextOptions;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::stream::Storage;
+use cntk_reader_core::{Error, Result};
+use std::sync::Arc;
+
+/// One stream.
+#[derive(Debug, Clone)]
+pub struct StreamRule {
+    /// Name of the stream.
+    pub name: String,
+    /// Name in the file.
+    pub alias: Vec<u8>,
+    /// Values of a sample.
+    pub dim: usize,
+    /// Whether samples are written as `index:value`.
+    pub sparse: bool,
+}
+
+/// The rules that a file is read by.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Path of the file.
+    pub file: String,
+    /// The streams in the order of their numbers.
+    pub streams: Vec<StreamRule>,
+    /// Bytes of the longest alias. A longer name in the file is unknown without a comparison.
+    pub longest_alias: usize,
+    /// Whether such a longer name is an error; otherwise its sample is skipped.
+    pub refuses_long_names: bool,
+    /// Whether a line that begins with a textual id is an error, which is counted while the line is read all the same.
+    pub refuses_text_ids: bool,
+    /// The stream that defines minibatch sizes, if one does: then only its length is compared with the index.
+    pub main: Option<usize>,
+    /// Whether CNTK's rules apply. Otherwise a sequence may have more lines than samples, and a sequence without data for a
+    /// stream is left out.
+    pub strict: bool,
+    /// Number of errors that are tolerated.
+    pub max_errors: u64,
+    /// Where messages go.
+    pub log: Logger,
+    /// Maps keys to their texts.
+    pub corpus: Arc<Corpus>,
+}
+
+impl Rules {
+    /// The rules that the options describe.
+    pub fn new(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Rules> {
+        let wrong = |text, detail, stream: &str| {
+            let error = Error::config(ExceptionClass::Runtime, text).with_detail(detail);
+            error.in_file(options.files.name()).in_stream(stream)
+        };
+        let mut streams: Vec<StreamRule> = Vec::with_capacity(options.streams.len());
+        let mut aliases = Distinct::default();
+        for stream in &options.streams {
+            let sparse = stream.storage == Storage::SparseCsc;
+            let limit = if sparse { i32::MAX as u64 } else { usize::MAX as u64 / 16 };
+            if stream.dim > limit {
+                let text = format!(
+                    "Sample dimension ({}) for {} input '{}' exceeds the maximum allowed value ({limit}).",
+                    stream.dim,
+                    if sparse { "sparse" } else { "dense" },
+                    stream.name
+                );
+                return Err(wrong(
+                    text,
+                    "Set ‹dim› to one more than the largest index, or to the number of values.",
+                    &stream.name,
+                ));
+            }
+            if let Some(first) = aliases.add(&stream.alias) {
+                let first = &streams[first];
+                let text = format!("Alias {} is already mapped to input {}.", stream.alias, first.name);
+                let detail =
+                    "The samples of a name belong to one stream: give each stream another name or ‹alias›.";
+                return Err(wrong(text, detail, &stream.name));
+            }
+            streams.push(StreamRule {
+                name: stream.name.clone(),
+                alias: stream.alias.clone().into_bytes(),
+                dim: stream.dim as usize,
+                sparse,
+            });
+        }
+        Ok(Rules {
+            file: options.files.name().to_owned(),
+            longest_alias: streams.iter().map(|stream| stream.alias.len()).max().unwrap_or(0),
+            refuses_long_names: options.quirks.refuses_long_names,
+            refuses_text_ids: options.quirks.refuses_text_ids,
+            main: options.streams.iter().position(|stream| stream.defines_mb_size),
+            strict: options.strict_sequences,
+            max_errors: u64::from(options.max_errors),
+            log: options.log,
+            corpus: Arc::clone(corpus),
+            streams,
+        })
+    }
+
+    /// A key as messages show it.
+    pub fn key_text(&self, key: SequenceKey) -> String {
+        self.corpus.text_of(key)
+    }
+}
+
+/// Whether a byte is white space inside a line, which ends a name and separates values.
+#[inline(always)]
+pub fn is_value_delimiter(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+/// Whether a byte ends a sample. Bytes are signed in CNTK, so the bytes of UTF-8 beyond ASCII count as control characters;
+/// 0x7f does not.
+#[inline(always)]
+pub fn is_non_printable(byte: u8) -> bool {
+    (byte as i8) < 0x20
+}
+
+/// Whether a byte ends a name.
+#[inline(always)]
+pub fn ends_name(byte: u8) -> bool {
+    byte == b'|' || byte == b' ' || is_non_printable(byte)
+}

@@ -1,0 +1,99 @@
+//! Conversion between file formats.
+//!
+//! [`convert`] writes [`Data`], which anything that a reader can read is, as CNTK's text format (CTF), as its binary format (CBF), or as
+//! arrays of NumPy; it reads what it has written and compares digests before the output gets its name.
+//!
+//! ```
+//! # fn main() -> cntk_reader::Result<()> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # std::env::set_current_dir(&folder).expect("entering the folder");
+//! # std::fs::write("train.ctf", "|x 1 2 |y 3:1\n".repeat(10)).expect("writing the data");
+//! use cntk_reader::convert::{ConvertOptions, Data, Format, convert};
+//! use cntk_reader::{CtfDeserializer, Reader};
+//! use std::ops::ControlFlow;
+//!
+//! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5));
+//! let go_on = &mut |_| ControlFlow::Continue(());
+//! let digest = convert(Data::of_reader(data)?, Format::Binary, "train.cbf", &ConvertOptions::default(), go_on)?;
+//! assert_eq!((digest.sequences, digest.values), (10, 30));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A format of your own takes the [batches](Data::next_batch) of data and writes them to an [`Output`], or gives data
+//! [batch by batch](Data::of_batches).
+//!
+//! [`text_to_binary`] and [`binary_to_text`] convert by the rules of CNTK's script `ctf2bin.py`, which differ a little from those of its
+//! reader: the first writes what the script writes, except that chunks have the size that was asked for. [`speech`] data have
+//! conversions of their own. All conversions write to a file without a name, which gets the output's name when it is complete: no
+//! interruption leaves half a file.
+
+mod binary;
+mod binary_writer;
+mod compress;
+mod data;
+mod digest;
+mod digits;
+mod frame_writer;
+mod items;
+mod lines;
+mod numpy;
+mod output;
+pub mod speech;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod text;
+mod transfer;
+#[cfg(test)]
+mod transfer_tests;
+
+pub use binary::binary_to_text;
+pub use compress::{CompressOptions, compress, compress_with};
+pub use data::{Batch, Column, Data};
+pub use digest::{Digest, Digester};
+pub use items::{TextToBinary, text_to_binary};
+pub use numpy::NumpyOptions;
+pub use output::Output;
+pub use streams::{StreamRule, parse_streams};
+pub use transfer::{ConvertOptions, Format, convert};
+
+use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::file::DataFile;
+use cntk_reader_core::{Error, ErrorKind, Result};
+use std::ops::ControlFlow;
+
+/// How far a conversion has come; at its end, how much was converted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done.
+    pub bytes: u64,
+    /// Bytes of the input.
+    pub total: u64,
+    /// Sequences written.
+    pub sequences: u64,
+}
+
+/// Called with the progress several times a second; `Break` stops the conversion.
+pub type Listener<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// Bytes of input between two reports.
+const REPORT_EVERY: u64 = 4 << 20;
+
+fn report(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
+    match listener(progress) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            Err(Error::new(ErrorKind::User, ExceptionClass::Runtime, "The conversion was stopped."))
+        }
+    }
+}
+
+/// Refuses to write over the file that is read.
+fn check_different(input: &DataFile, output: &str) -> Result<()> {
+    if !input.is_same_as(output) {
+        return Ok(());
+    }
+    let message = format!("Input and output are the same file: '{}', '{output}'.", input.path());
+    Err(Error::argument(message).with_detail("Choose another output.").in_file(output))
+}

@@ -1,0 +1,376 @@
+//! Data files that stand alone, without a configuration: what reads them, and several of them together.
+
+use super::check::CheckSummary;
+use super::inspector::Inspector;
+use super::sequences::SequenceReader;
+use super::{TextOutline, generated};
+use cntk_reader::language::values::Values;
+use cntk_reader::language::{
+    self, Base64ImageDeserializer, CbfDeserializer, Config, HtkFeatureDeserializer, HtkMlfDeserializer,
+    ImageDeserializer, KaldiDeserializer, ReaderOptions, Section,
+};
+use cntk_reader_core::file::{DataFile, address};
+use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::{Error, Result};
+use cntk_reader_engine::reader::build;
+use cntk_reader_images::source;
+use cntk_reader_speech::htk::mlf::LARGEST_DIM;
+use cntk_reader_speech::{htk, kaldi};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Data files without a configuration, each of which is recognized by its content. Several are joined by key, as the deserializers of a
+/// configuration are.
+///
+/// Dimensions of features and images are those that the files state. Numbers of classes and the dimensions of sparse streams become known when
+/// the data are looked at: [`BareFiles::learn`].
+#[derive(Debug, Clone)]
+pub struct BareFiles(Vec<BareFile>);
+
+/// One of [`BareFiles`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct BareFile {
+    /// Its path.
+    pub path: String,
+    /// What it is.
+    pub format: FileFormat,
+    source: Source,
+    /// What beside it has to be written before a configuration can read it: a path, and what stands in the file.
+    companion: Option<(String, Vec<String>)>,
+}
+
+/// What reads a file. Paths are those of files in the file system, or of generated texts.
+#[derive(Debug, Clone)]
+enum Source {
+    Text(TextOutline),
+    Binary,
+    HtkFeatures { script: String, stream: String, dim: usize },
+    Kaldi { is_script: bool, stream: String, dim: usize, is_sparse: bool },
+    Labels { states: Option<String>, stream: String, classes: usize },
+    Images { map: String, streams: [String; 2], classes: usize, has_keys: bool },
+    Base64Images { streams: [String; 2], classes: usize, has_keys: bool },
+}
+
+/// Lines of a companion that are shown.
+const SHOWN: usize = 5;
+
+impl BareFiles {
+    /// Recognizes what files are. Fails for what is no data file, or one that cannot be read without more being known of it.
+    ///
+    /// Labels (MLF) come last: they have the lengths of features, and cannot be the first deserializer of a reader.
+    pub fn recognize(paths: &[&str]) -> Result<BareFiles> {
+        let mut files = paths.iter().map(|path| BareFile::recognize(path)).collect::<Result<Vec<_>>>()?;
+        files.sort_by_key(|file| matches!(file.source, Source::Labels { .. }));
+        let mut names = BTreeSet::new();
+        for (path, name) in files
+            .iter()
+            .filter_map(BareFile::outline)
+            .flat_map(|(path, outline)| outline.streams.iter().map(move |stream| (path, &stream.name)))
+        {
+            if !names.insert(name.to_lowercase()) {
+                let message = format!("Several of the files have a stream '{name}'.");
+                let detail = "Files that are given together are joined by key: each has other streams of the same sequences. If \
+                              they are parts of one data set, give them one by one, or a configuration that lists them in one \
+                              deserializer: 'file = (a.ctf:b.ctf)' or 'file = *.ctf'.";
+                return Err(Error::data(message).with_detail(detail).in_file(path).in_stream(name));
+            }
+        }
+        for name in files.iter_mut().flat_map(|file| file.source.stream_names()) {
+            let mut number = 1;
+            let base = name.clone();
+            while !names.insert(name.to_lowercase()) {
+                number += 1;
+                *name = format!("{base}{number}");
+            }
+        }
+        Ok(BareFiles(files))
+    }
+
+    /// The files.
+    pub fn files(&self) -> &[BareFile] {
+        &self.0
+    }
+
+    /// Opens the data to look at them, as [`Builder::inspect`](cntk_reader::Builder::inspect) does. Labels may stand alone.
+    pub fn inspect(&self) -> Result<Inspector> {
+        self.open(Inspector::open)
+    }
+
+    /// Opens the data to look at their sequences, as [`Builder::sequences`](cntk_reader::Builder::sequences) does. Labels may stand alone.
+    pub fn sequences(&self) -> Result<SequenceReader> {
+        self.open(SequenceReader::open)
+    }
+
+    fn open<R>(
+        &self,
+        open: impl FnOnce(&cntk_reader_engine::reader::settings::ReaderSettings, &build::Others<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let section = |values: Values| Section::of_values("file", &values);
+        let mut added =
+            self.0.iter().map(|file| file.values(true).map(section)).collect::<Result<Vec<_>>>()?;
+        let begins_with_labels =
+            self.0.first().is_some_and(|file| matches!(file.source, Source::Labels { .. }));
+        if begins_with_labels {
+            // A configuration has labels after features only: this stands for them, and is taken out again.
+            added.insert(0, section(HtkFeatureDeserializer::new("placeholder", "placeholder", 1).values()?));
+        }
+        let others = language::Others { added: &added, ..language::Others::default() };
+        let options = self.options().trace_level(0);
+        let mut settings = Config::default().with_options(&options, others)?.settings(others)?;
+        if begins_with_labels {
+            settings.deserializers.remove(0);
+            settings.descriptions.drain(..1.min(settings.descriptions.len()));
+        }
+        open(&settings, &build::Others { labels_may_be_first: true, ..build::Others::default() })
+    }
+
+    /// The options that a reader of the files needs beside the defaults.
+    fn options(&self) -> ReaderOptions {
+        let has_numbers = |file: &BareFile| match &file.source {
+            Source::Text(outline) => outline.numeric_keys,
+            Source::Images { has_keys, .. } | Source::Base64Images { has_keys, .. } => !has_keys,
+            Source::Binary => true,
+            Source::HtkFeatures { .. } | Source::Kaldi { .. } | Source::Labels { .. } => false,
+        };
+        match self.0.iter().all(has_numbers) {
+            true => ReaderOptions::new(),
+            false => ReaderOptions::new().numeric_keys(false),
+        }
+    }
+
+    /// Takes over what a check of the data has seen: dimensions of sparse streams, and numbers of classes.
+    pub fn learn(&mut self, data: &Inspector, summary: &CheckSummary) {
+        for ((file, member), seen) in self.0.iter_mut().zip(data.members()).zip(&summary.streams) {
+            for (info, seen) in member.streams().iter().zip(seen) {
+                let dim = usize::try_from(seen.dim).unwrap_or(usize::MAX).max(1);
+                match &mut file.source {
+                    Source::Text(outline) => outline.set_sparse_dim(&info.name, dim),
+                    Source::Kaldi { dim: own, is_sparse: true, .. } | Source::Labels { classes: own, .. } => {
+                        *own = dim;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The dimension of a stream, if it was found by looking at the data.
+    pub fn dim(&self, stream: &str) -> Option<usize> {
+        self.0.iter().find_map(|file| match &file.source {
+            Source::Text(outline) => outline.streams.iter().find(|own| own.name == stream).map(|own| own.dim),
+            Source::Kaldi { stream: own, dim, is_sparse: true, .. } if own == stream => Some(*dim),
+            Source::Labels { stream: own, classes, .. } if own == stream => Some(*classes),
+            _ => None,
+        })
+    }
+
+    /// A configuration that reads the files. What has to be written before, a script for features or a map for a zip file, stands in
+    /// comments.
+    pub fn configuration(&self) -> Result<String> {
+        let mut text = String::new();
+        for (path, lines) in self.0.iter().filter_map(|file| file.companion.as_ref()) {
+            text += &format!("# Write the file '{path}' first, of {} lines:\n", lines.len());
+            lines.iter().take(SHOWN).for_each(|line| text += &format!("#   {line}\n"));
+            if lines.len() > SHOWN {
+                text += "#   ...\n";
+            }
+        }
+        if matches!(&self.0[..], [BareFile { source: Source::Labels { .. }, .. }]) {
+            text += "# Labels cannot stand alone: put the deserializer of the features before them.\n";
+        }
+        if self
+            .0
+            .iter()
+            .any(|file| matches!(file.source, Source::Images { .. } | Source::Base64Images { .. }))
+        {
+            text +=
+                "# Images of different sizes need a transform: \"Scale\", with width, height and channels.\n";
+        }
+        let text_of = |file: &BareFile| file.values(false)?.to_section();
+        let deserializers = self.0.iter().map(text_of).collect::<Result<Vec<_>>>()?;
+        let (options, deserializers) = (self.options().to_configuration()?, deserializers.join(" : "));
+        Ok(format!("{text}randomize = true\n{options}deserializers = ( {deserializers} )"))
+    }
+}
+
+impl Source {
+    /// The names of streams that the file itself does not give.
+    fn stream_names(&mut self) -> Vec<&mut String> {
+        match self {
+            Source::Text(_) | Source::Binary => Vec::new(),
+            Source::HtkFeatures { stream, .. }
+            | Source::Kaldi { stream, .. }
+            | Source::Labels { stream, .. } => vec![stream],
+            Source::Images { streams, .. } | Source::Base64Images { streams, .. } => {
+                streams.iter_mut().collect()
+            }
+        }
+    }
+}
+
+impl BareFile {
+    fn recognize(path: &str) -> Result<BareFile> {
+        let file = DataFile::open(path)?;
+        let format = FileFormat::of_data(&file)?;
+        let mut companion = None;
+        let mut stand_in = |ending: &str, lines: Vec<String>| -> Result<String> {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+            let mut text = lines.join("\n").into_bytes();
+            text.push(b'\n');
+            companion = Some((format!("{path}.{ending}"), lines));
+            generated::add(&format!("{name}.{ending}"), text)
+        };
+        let features = || "features".to_owned();
+        let labels = || "labels".to_owned();
+        let source = match format {
+            FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => {
+                Source::Text(TextOutline::of_sample(path)?)
+            }
+            FileFormat::Cbf => Source::Binary,
+            FileFormat::HtkFeatures => {
+                let key = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
+                let last = htk::frames_of(&file)?.saturating_sub(1);
+                let script = stand_in("scp", vec![format!("{key}={path}[0,{last}]")])?;
+                let dim = htk::values_of_frames(&script)?;
+                Source::HtkFeatures { script, stream: features(), dim }
+            }
+            FileFormat::Script if is_htk_script(&file)? => {
+                let dim = htk::values_of_frames(path)?;
+                Source::HtkFeatures { script: path.to_owned(), stream: features(), dim }
+            }
+            FileFormat::Script | FileFormat::KaldiArchive | FileFormat::KaldiText => {
+                let is_script = format == FileFormat::Script;
+                let dim = Pool::shared()?.install(|| kaldi::values_of_frames(path, is_script))?;
+                Source::Kaldi {
+                    is_script,
+                    stream: if dim.is_some() { features() } else { labels() },
+                    dim: dim.map_or(LARGEST_DIM as usize, |dim| dim as usize),
+                    is_sparse: dim.is_none(),
+                }
+            }
+            FileFormat::Mlf => {
+                let states = match htk::mlf::state_names(&file)? {
+                    Some(names) => Some(stand_in("states", names)?),
+                    None => None,
+                };
+                Source::Labels { states, stream: labels(), classes: LARGEST_DIM as usize }
+            }
+            FileFormat::ImageMap => images(path.to_owned(), source::summary_of_map(path)?),
+            FileFormat::Base64Images => {
+                let source::MapSummary { classes, has_text_keys } = source::summary_of_base64(&file)?;
+                let streams = ["features".to_owned(), "labels".to_owned()];
+                Source::Base64Images { streams, classes, has_keys: has_text_keys }
+            }
+            FileFormat::Zip => {
+                let lines = source::map_of_zip(path)?;
+                let map = stand_in("map", lines)?;
+                let summary = source::summary_of_map(&map)?;
+                images(map, summary)
+            }
+            other => {
+                let message = format!(
+                    "'{path}' is {}. A configuration was expected, or a file of text, binary data, features, labels or images.",
+                    other.describe()
+                );
+                return Err(Error::data(message).with_detail(other.remedy_for(path)).in_file(path));
+            }
+        };
+        Ok(BareFile { path: path.to_owned(), format, source, companion })
+    }
+
+    /// The path and the streams of a text file.
+    fn outline(&self) -> Option<(&str, &TextOutline)> {
+        match &self.source {
+            Source::Text(outline) => Some((&self.path, outline)),
+            _ => None,
+        }
+    }
+
+    /// The options that read the file. `is_looked_at`: the file as it is, by what stands for its companion.
+    fn values(&self, is_looked_at: bool) -> Result<Values> {
+        let beside = |generated: &String| match &self.companion {
+            Some((path, _)) if !is_looked_at => path.clone(),
+            _ => generated.clone(),
+        };
+        match &self.source {
+            Source::Text(outline) => {
+                let ctf = if is_looked_at { outline.with_any_dim() } else { outline.deserializer() };
+                ctf.values()
+            }
+            Source::Binary => {
+                let cbf = CbfDeserializer::new(Path::new(&address::exact(&self.path)));
+                cbf.values()
+            }
+            Source::HtkFeatures { script, stream, dim } => {
+                let features =
+                    HtkFeatureDeserializer::new(stream, Path::new(&address::exact(&beside(script))), *dim);
+                features.values()
+            }
+            Source::Kaldi { is_script, stream, dim, is_sparse } => {
+                let path = address::exact(&self.path);
+                let path = Path::new(&path);
+                let kaldi = match is_script {
+                    true => KaldiDeserializer::script(stream, path, *dim),
+                    false => KaldiDeserializer::archive(stream, path, *dim),
+                };
+                let kaldi = if *is_sparse { kaldi.sparse() } else { kaldi };
+                kaldi.values()
+            }
+            Source::Labels { states, stream, classes } => {
+                let labels =
+                    HtkMlfDeserializer::new(stream, Path::new(&address::exact(&self.path)), *classes);
+                let labels = match states {
+                    Some(states) => labels.state_list(Path::new(&address::exact(&beside(states)))),
+                    None => labels,
+                };
+                labels.values()
+            }
+            Source::Images { map, streams: [features, labels], classes, .. } => {
+                let images = ImageDeserializer::new(
+                    Path::new(&address::exact(&beside(map))),
+                    features,
+                    labels,
+                    *classes,
+                );
+                images.values()
+            }
+            Source::Base64Images { streams: [features, labels], classes, .. } => {
+                let path = address::exact(&self.path);
+                let images = Base64ImageDeserializer::new(Path::new(&path), features, labels, *classes);
+                images.values()
+            }
+        }
+    }
+}
+
+/// Images of a map file.
+fn images(map: String, summary: source::MapSummary) -> Source {
+    let streams = ["features".to_owned(), "labels".to_owned()];
+    Source::Images { map, streams, classes: summary.classes, has_keys: summary.has_text_keys }
+}
+
+/// Whether a script is one of HTK's: `key=path[first,last]`. Kaldi's have blanks between key and path.
+fn is_htk_script(file: &DataFile) -> Result<bool> {
+    let mut head = vec![0; 4096];
+    let count = file.read_at(0, &mut head)?;
+    let line =
+        head[..count].split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
+    let line = line.unwrap_or_default();
+    Ok(line.iter().position(|&byte| byte == b'=').is_some_and(|at| !line[..at].contains(&b' ')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_data_file_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf").display().to_string();
+        std::fs::write(&path, "").expect("writing");
+        let error = BareFiles::recognize(&[&path]).expect_err("an error");
+        assert_eq!(error.location().file.as_deref(), Some(&path[..]));
+    }
+}

@@ -1,0 +1,227 @@
+//! Looks at chunks that are loaded: the check of formats whose parsers stop at a failure.
+
+use byteorder::{ByteOrder, NativeEndian};
+use cntk_reader_core::Result;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::check::{
+    ChunkCheck, Finding, RepeatFinder, Severity, StreamStatistics, repeated_index,
+};
+use cntk_reader_core::format::fetched::Fetched;
+use cntk_reader_core::format::{Chunk, Deserializer, Loaded};
+use cntk_reader_core::memory::compact::Value;
+use cntk_reader_core::runtime::cancel::Current;
+use cntk_reader_core::runtime::helpers::{Helpers, Team};
+use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceView, ValueForm, ViewKind};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_engine::pack::plain::PlainSequence;
+use std::sync::Arc;
+
+/// The first repeated index of a sequence, and the number of its samples that repeat one.
+fn repeats_in(view: &SequenceView<'_>, finder: &mut RepeatFinder) -> Option<(u64, u64)> {
+    let sparse = view.sparse()?;
+    let (&base, mut found) = (sparse.offsets.first()?, None);
+    for pair in sparse.offsets.windows(2) {
+        let (begin, end) = (pair[0].checked_sub(base)? as usize, pair[1].checked_sub(base)? as usize);
+        let index = match sparse.narrow {
+            true => {
+                let indices = sparse.indices.as_chunks::<2>().0.get(begin..end)?;
+                finder.find(indices.iter().map(|&index| u64::from(u16::from_ne_bytes(index))))
+            }
+            false => {
+                let indices = sparse.indices.as_chunks::<4>().0.get(begin..end)?;
+                finder.find(indices.iter().map(|&index| i32::from_ne_bytes(index).max(0) as u64))
+            }
+        };
+        if let Some(index) = index {
+            found.get_or_insert((index, 0)).1 += 1;
+        }
+    }
+    found
+}
+
+/// Sequences that are fetched and looked at together.
+const TOGETHER: u32 = 64;
+
+/// Looks at a loaded chunk of a deserializer whose keys are those of the corpus. `helpers` help to fetch sequences, if they are
+/// fetched; then this must not run on a thread of the pool, which users' code may wait for.
+pub(super) fn check_loaded(
+    source: &dyn Deserializer,
+    corpus: &Corpus,
+    id: ChunkId,
+    chunk: &Arc<dyn Chunk>,
+    most: usize,
+    helpers: Option<&mut Helpers>,
+) -> ChunkCheck {
+    let streams = source.streams();
+    let mut check =
+        ChunkCheck { streams: vec![StreamStatistics::default(); streams.len()], ..ChunkCheck::default() };
+    if let Err(error) = chunk.errors().commit() {
+        check.push(error.into(), most);
+    }
+    let looked = match helpers {
+        None => (0..sequences_of(source, id)).try_for_each(|index| {
+            look_at(source, corpus, (&**chunk, None), SequenceId { chunk: id, index }, &mut check, most);
+            Ok(())
+        }),
+        Some(helpers) => look_at_fetched(source, corpus, id, chunk, &mut check, most, helpers),
+    };
+    if let Err(error) = looked {
+        check.push(error.into(), most);
+    }
+    check
+}
+
+fn sequences_of(source: &dyn Deserializer, chunk: ChunkId) -> u32 {
+    source.chunks().get(chunk as usize).map_or(0, |info| info.sequences)
+}
+
+/// Looks at a sequence of a chunk; at one that was fetched in both of its forms.
+fn look_at(
+    source: &dyn Deserializer,
+    corpus: &Corpus,
+    (chunk, fetched): (&dyn Chunk, Option<&Fetched>),
+    id: SequenceId,
+    check: &mut ChunkCheck,
+    most: usize,
+) {
+    let mut invalid = None;
+    let mut memory = PlainSequence::default();
+    for (number, info) in source.streams().iter().enumerate() {
+        match chunk.sequence(number, id.index) {
+            Loaded::Data(view) => {
+                let late =
+                    fetched.filter(|_| info.has_late_shape()).and_then(|fetched| fetched.shape(number));
+                let size = late.map_or_else(|| info.sample_size(), |shape| shape.iter().product());
+                check.streams[number].look_at(&view, size as u64);
+                if let Some((index, count)) = repeats_in(&view, &mut RepeatFinder::default()) {
+                    let mut finding = repeated_index(&info.name, index);
+                    finding.location.key = key_text(source, id, corpus);
+                    check.repeats.resize_with(source.streams().len(), || None);
+                    check.repeats[number].get_or_insert((finding, 0)).1 += count;
+                }
+                let late = late.map(|shape| info.clone().with_shape(shape.to_vec()));
+                let found = not_finite(&mut memory, &view, late.as_ref().unwrap_or(info));
+                if let Some(mut finding) = found {
+                    finding.location = source.diagnostics().location(id, number);
+                    finding.location.stream = Some(info.name.clone());
+                    finding.location.key = key_text(source, id, corpus);
+                    check.push(finding, most);
+                }
+            }
+            Loaded::Skipped => {}
+            Loaded::Invalid => invalid = invalid.or(Some((number, info))),
+        }
+    }
+    if let Some(failure) = fetched.and_then(Fetched::failure) {
+        let mut finding = Finding::from(failure.error.clone());
+        finding.kind = None;
+        return check.push(finding, most);
+    }
+    if let Some(message) = fetched.and_then(Fetched::damage) {
+        let mut finding = Finding::new(Severity::Warning, message);
+        finding.location = source.diagnostics().location(id, 0);
+        finding.location.stream = source.streams().first().map(|stream| stream.name.clone());
+        finding.location.key = key_text(source, id, corpus);
+        check.push(finding, most);
+    }
+    if let Some((number, _)) = invalid
+        && let Some(error) = chunk.failure(number, id.index)
+    {
+        check.push(error.into(), most);
+    } else if let Some((_, stream)) = invalid {
+        let message =
+            "The sequence is invalid: it is left out, and counts against the reader's ‹max_errors›.";
+        let mut finding = Finding::new(Severity::Error, message);
+        finding.location.stream = Some(stream.name.clone());
+        finding.location.key = key_text(source, id, corpus);
+        check.push(finding, most);
+    }
+}
+
+/// The finding that a sequence has values that are infinite or NaN.
+fn not_finite(memory: &mut PlainSequence, view: &SequenceView<'_>, info: &StreamInfo) -> Option<Finding> {
+    let may_be = matches!(view.kind, ViewKind::Frames(_)) || view.form == ValueForm::Whole;
+    let values = if may_be { memory.decode(view, info).ok()?.values } else { return None };
+    let (first, count) = match info.element {
+        ElementType::Float => first_not_finite(values.chunks_exact(4).map(NativeEndian::read_f32)),
+        ElementType::Double => first_not_finite(values.chunks_exact(8).map(NativeEndian::read_f64)),
+    }?;
+    let place = match info.storage {
+        Storage::Dense => format!("sample {} of the sequence", first / info.sample_size().max(1)),
+        Storage::SparseCsc => format!("entry {first} of the sequence"),
+    };
+    let message = format!(
+        "The sequence has {count} values that are infinite or NaN, the first in {place}, counted from 0."
+    );
+    let detail =
+        "They are delivered as they are, as by CNTK, and spoil training: write the data anew without them.";
+    Some(Finding::new(Severity::Warning, message).with_detail(detail))
+}
+
+/// The place of the first value that is infinite or NaN, and the number of these values.
+fn first_not_finite<T: Value>(values: impl Iterator<Item = T>) -> Option<(usize, usize)> {
+    let mut places = values.enumerate().filter(|(_, value)| !value.is_finite()).map(|(place, _)| place);
+    let first = places.next()?;
+    Some((first, 1 + places.count()))
+}
+
+fn key_text(source: &dyn Deserializer, id: SequenceId, corpus: &Corpus) -> Option<String> {
+    let mut keys = Vec::with_capacity(1);
+    source.keys(&[id], &mut keys);
+    keys.first().map(|&key| source.diagnostics().key_text(key, corpus))
+}
+
+/// Fetches all sequences and looks at them. What is random about them is drawn one after the other, as a reader does.
+fn look_at_fetched(
+    source: &dyn Deserializer,
+    corpus: &Corpus,
+    id: ChunkId,
+    chunk: &Arc<dyn Chunk>,
+    check: &mut ChunkCheck,
+    most: usize,
+    helpers: &mut Helpers,
+) -> Result<()> {
+    let streams = source.streams().len();
+    let sequences = sequences_of(source, id);
+    let mut fetched: Vec<Fetched> = Vec::new();
+    for first in (0..sequences).step_by(TOGETHER as usize) {
+        let indexes: Vec<u32> = (first..sequences.min(first + TOGETHER)).collect();
+        fetched.resize_with(indexes.len(), Fetched::default);
+        let mut outcomes: Vec<Result<()>> = indexes.iter().map(|_| Ok(())).collect();
+        let call = Current::get();
+        let mut team = Team { threads: helpers.most(), helpers };
+        let each = fetched.iter_mut().zip(&mut outcomes).zip(&indexes);
+        team.each(each, |((fetched, outcome), &index)| {
+            *outcome = call.within(|| fetched.take(chunk, index));
+            Ok(())
+        })?;
+        let mut whole = Vec::with_capacity(indexes.len());
+        for (fetched, outcome) in fetched.iter_mut().zip(&mut outcomes) {
+            if outcome.is_ok() && fetched.is_whole(streams) {
+                *outcome = fetched.plan(0, 0);
+                if outcome.is_ok() {
+                    whole.push((fetched, outcome));
+                }
+            }
+        }
+        team.each(whole.into_iter(), |(fetched, outcome)| {
+            *outcome = call.within(|| fetched.prepare(0));
+            Ok(())
+        })?;
+        for ((fetched, outcome), index) in fetched.iter().zip(outcomes).zip(indexes) {
+            let sequence = SequenceId { chunk: id, index };
+            match outcome {
+                Ok(()) => look_at(source, corpus, (fetched, Some(fetched)), sequence, check, most),
+                Err(error) => {
+                    let mut finding = Finding::from(error);
+                    if finding.location.key.is_none() {
+                        finding.location.key = key_text(source, sequence, corpus);
+                    }
+                    check.push(finding, most);
+                }
+            }
+        }
+        fetched.iter_mut().for_each(Fetched::release);
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! From configurations and deserializers to a reader.
+
+use crate::Reader;
+use crate::language::values::Values;
+use crate::language::{
+    Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
+    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
+    Others, ReaderOptions, Section, UserType,
+};
+use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::option::{self, FrontEnd};
+use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::user::transform::{self, UserTransform};
+use cntk_reader_core::user::{Registered, UserDeserializer};
+use cntk_reader_core::{Error, Result};
+use cntk_reader_engine::reader::settings::ReaderSettings;
+use cntk_reader_engine::reader::{self, Reader as Engine};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Builds a [`Reader`]: from a configuration, from options and deserializers written in Rust, or from both.
+///
+/// The configuration's deserializers come first, those added here follow in the order they were added. The first one is
+/// primary: it gives the order of the data, and the others are joined to it by sequence key. A user's deserializer
+/// that the configuration names (`type = "..."` in `deserializers`) stands where it is named.
+///
+/// Options take the place of the configuration's keys.
+///
+/// ```no_run
+/// use cntk_reader::{CtfDeserializer, Reader, ReaderOptions};
+///
+/// let reader = Reader::builder()
+///     .options(ReaderOptions::new().randomization_seed(7))
+///     .ctf(CtfDeserializer::new("train.ctf").dense("features", 784).sparse("labels", 10))
+///     .open()?;
+/// # Ok::<(), cntk_reader::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "a builder does nothing until open is called"]
+pub struct Builder {
+    config: Option<Config>,
+    front_end: Option<FrontEnd>,
+    options: ReaderOptions,
+    added: Vec<Added>,
+    transforms: Vec<(String, Arc<dyn UserTransform>)>,
+    canceller: Option<Canceller>,
+}
+
+enum Added {
+    /// One of the library's own.
+    Own(Result<Values>),
+    User(String, Arc<dyn UserDeserializer>),
+}
+
+impl Added {
+    /// The section of the `number`th deserializer that was added.
+    fn section(&self, number: usize, front_end: FrontEnd) -> Result<Section> {
+        Ok(match self {
+            Added::Own(values) => {
+                let values = values.as_ref().map_err(Error::clone)?;
+                let kind = values.kind().unwrap_or_default();
+                Section::of_values(&option::name_of_deserializer(kind, number, front_end), values)
+            }
+            Added::User(name, _) => Section::of_user(name),
+        })
+    }
+
+    /// The name of a user's deserializer.
+    fn user(&self) -> Option<&str> {
+        match self {
+            Added::Own(_) => None,
+            Added::User(name, _) => Some(name),
+        }
+    }
+}
+
+impl Builder {
+    /// Takes a configuration, instead of the one taken before.
+    pub fn config(mut self, config: Config) -> Builder {
+        self.config = Some(config);
+        self
+    }
+
+    /// Sets whose words messages use for options. The default is the language of the configuration
+    /// if there is one, else this crate's methods.
+    pub fn front_end(mut self, front_end: FrontEnd) -> Builder {
+        self.front_end = Some(front_end);
+        self
+    }
+
+    /// Takes a configuration's text, see [`Config::from_text`].
+    pub fn config_text(self, text: &str) -> Result<Builder> {
+        Ok(self.config(Config::from_text(text)?))
+    }
+
+    /// Takes a configuration file, see [`Config::from_file`].
+    pub fn config_file(self, path: impl AsRef<Path>) -> Result<Builder> {
+        Ok(self.config(Config::from_file(path)?))
+    }
+
+    /// Sets the reader's options; those that are set here take the place of the configuration's keys.
+    pub fn options(mut self, options: ReaderOptions) -> Builder {
+        self.options = options;
+        self
+    }
+
+    /// Adds a file in CNTK's text format.
+    pub fn ctf(self, ctf: CtfDeserializer) -> Builder {
+        self.own(ctf.values())
+    }
+
+    /// Adds a file in CNTK's binary format.
+    pub fn cbf(self, cbf: CbfDeserializer) -> Builder {
+        self.own(cbf.values())
+    }
+
+    /// Adds features in HTK archives.
+    pub fn htk_features(self, features: HtkFeatureDeserializer) -> Builder {
+        self.own(features.values())
+    }
+
+    /// Adds labels of the HTK master label format.
+    pub fn htk_mlf(self, labels: HtkMlfDeserializer) -> Builder {
+        self.own(labels.values())
+    }
+
+    /// Adds labels in CNTK's binary format.
+    pub fn htk_mlf_binary(self, labels: HtkMlfBinaryDeserializer) -> Builder {
+        self.own(labels.values())
+    }
+
+    /// Adds lattices.
+    pub fn lattices(self, lattices: LatticeDeserializer) -> Builder {
+        self.own(lattices.values())
+    }
+
+    /// Adds Kaldi archives.
+    pub fn kaldi(self, archives: KaldiDeserializer) -> Builder {
+        self.own(archives.values())
+    }
+
+    /// Adds images in files.
+    pub fn images(self, images: ImageDeserializer) -> Builder {
+        self.own(images.values())
+    }
+
+    /// Adds images in lines of Base64.
+    pub fn base64_images(self, images: Base64ImageDeserializer) -> Builder {
+        self.own(images.values())
+    }
+
+    fn own(mut self, values: Result<Values>) -> Builder {
+        self.added.push(Added::Own(values));
+        self
+    }
+
+    /// Adds a deserializer of your own. `name` is the `type` that a configuration calls it by, and what messages call
+    /// it.
+    pub fn deserializer(mut self, name: &str, deserializer: impl UserDeserializer + 'static) -> Builder {
+        self.added.push(Added::User(name.to_owned(), Arc::new(deserializer)));
+        self
+    }
+
+    /// Adds a transform of your own. `name` is the `type` that an element of `transforms` in a configuration calls it by, without
+    /// a `module`, and what messages call it.
+    pub fn transform(mut self, name: &str, transform: impl UserTransform + 'static) -> Builder {
+        self.transforms.push((name.to_owned(), Arc::new(transform)));
+        self
+    }
+
+    /// Has opening, and the calls of the reader that is opened, end when this canceller or a clone of it says so: see [`Canceller`].
+    pub fn canceller(mut self, canceller: &Canceller) -> Builder {
+        self.canceller = Some(canceller.clone());
+        self
+    }
+
+    /// Opens the reader: opens and indexes the files, which takes a while for large ones, and reads no data yet.
+    ///
+    /// A large text file that is read in its own order is indexed while it is read; what is wrong past its start is
+    /// then an error of the minibatch that needs it.
+    pub fn open(self) -> Result<Reader> {
+        self.with_settings(|settings, others| Engine::open_with(settings, others).map(Reader::new))
+    }
+
+    /// The data of this builder as whole sequences in their own order, whatever its settings say of that.
+    #[doc(hidden)]
+    pub fn in_whole_sequences(mut self) -> Builder {
+        self.options = self.options.whole_sequences();
+        self
+    }
+
+    /// Opens something by the settings that all of this makes together: for this project's other crates, no promise.
+    #[doc(hidden)]
+    pub fn with_settings<R>(
+        self,
+        open: impl FnOnce(&ReaderSettings, &reader::Others<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let own = self.front_end.unwrap_or(FrontEnd::Rust);
+        let added = self.added.iter().zip(1..).map(|(one, number)| one.section(number, own));
+        let added = added.collect::<Result<Vec<_>>>()?;
+        let mut names = Distinct::default();
+        for name in self.added.iter().filter_map(Added::user) {
+            if names.add(name).is_some() {
+                let message = format!(
+                    "Two deserializers were added under the name '{name}'. Give each one a name of its own."
+                );
+                return Err(Error::argument(message));
+            }
+        }
+        let mut registered: Vec<Registered> = Vec::new();
+        for one in self.added {
+            let Added::User(name, user) = one else { continue };
+            registered.push(Registered::new(name, user)?);
+        }
+        let users: Vec<_> = registered
+            .iter()
+            .map(|user| UserType { name: user.name(), composable: user.is_composable() })
+            .collect();
+        let mut transforms = Vec::with_capacity(self.transforms.len());
+        for (name, transform) in self.transforms {
+            transform::register(&mut transforms, &name, transform)?;
+        }
+        let names: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
+        let others = Others { users: &users, added: &added, transforms: &names, ..Others::default() };
+        let default = if self.config.is_some() { FrontEnd::Configuration } else { FrontEnd::Rust };
+        let front_end = self.front_end.unwrap_or(default);
+        let config = match self.config {
+            Some(config) => config.spoken_by(front_end),
+            None => Config::empty(front_end),
+        };
+        let config = config.with_options(&self.options, others);
+        let settings = config.map_err(|error| error.in_words_of(front_end))?.settings(others)?;
+        let others = reader::Others {
+            registered: &registered,
+            transforms: &transforms,
+            canceller: self.canceller.as_ref(),
+            ..reader::Others::default()
+        };
+        others.run(|| open(&settings, &others)).map_err(|error| error.in_words_of(front_end))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let added = |added: &Added| match added {
+            Added::Own(values) => format!("{values:?}"),
+            Added::User(name, _) => name.clone(),
+        };
+        let names: Vec<_> = self.added.iter().map(added).collect();
+        f.debug_struct("Builder")
+            .field("config", &self.config)
+            .field("options", &self.options)
+            .field("added", &names)
+            .field("transforms", &self.transforms.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .finish()
+    }
+}

@@ -1,0 +1,405 @@
+//! Configuration: the language, the section tree, and the settings that the engine is built from.
+//!
+//! A text is cut into records ([`Section`]), whose values stay text until they are read as something. From a section,
+//! [`Config::settings`] makes [`ReaderSettings`]. Errors of the language and of values carry CNTK 2.7's words and its
+//! class of exception. [`typed`] makes the same sections without a text.
+
+mod array;
+mod binary;
+mod brackets;
+mod composite;
+mod convert;
+mod expand;
+mod file;
+mod htk;
+mod htk_legacy;
+mod image;
+mod image_legacy;
+mod kaldi;
+mod legacy;
+mod lexer;
+mod module;
+mod native;
+pub mod options;
+mod section;
+mod source;
+mod syntax;
+mod text;
+mod transforms;
+pub mod typed;
+mod unread;
+pub mod values;
+mod whole;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+pub use array::Array;
+pub use convert::{FromValue, WidenedInt};
+pub use legacy::ReaderType;
+pub use section::Section;
+pub use typed::{
+    Base64ImageDeserializer, CbfDeserializer, CtfDeserializer, HtkFeatureDeserializer,
+    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
+    ReaderOptions,
+};
+
+use cntk_reader_core::Result;
+use cntk_reader_core::error::{Error, ExceptionClass};
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::options::Format;
+use cntk_reader_core::log::Logger;
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::stream::ElementType;
+use options::{BinaryOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions};
+use source::SourceText;
+use std::path::Path;
+use std::str::FromStr;
+use values::Values;
+
+/// A configuration, read and cut into its keys; their values are looked at when a reader is opened.
+///
+/// The language is CNTK's, see `docs/configuration.md`.
+///
+/// ```
+/// use cntk_reader::Config;
+///
+/// let config = Config::from_text("randomize = false\nfrom = \"/data\"")?;
+/// let error = Config::from_text("input = [ x = [ dim = 3").unwrap_err();
+/// assert_eq!(error.message(), "no closing ] found in parameters");
+/// # Ok::<(), cntk_reader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Config {
+    section: Section,
+    /// Where it was read from.
+    file: Option<String>,
+    /// The section is that of a reader of this kind, in the place of a CNTK of this release; otherwise its keys say which reader it describes, and where.
+    kind: Option<(ReaderType, Release)>,
+    /// Whose words messages use for options.
+    front_end: FrontEnd,
+}
+
+impl Config {
+    /// Reads the text of a configuration. In messages its root is called `unknown`, as in CNTK.
+    pub fn from_text(text: &str) -> Result<Config> {
+        Ok(Config::from_section(&Section::parse_natively("unknown", &SourceText::written(text))?))
+    }
+
+    /// Reads a configuration file and the files that it includes, whose paths are relative to the current directory.
+    /// In messages its root is called `global`, as in CNTK.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Config> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let section =
+            Section::parse_natively("global", &file::read(path)?).map_err(|error| error.in_file(&shown))?;
+        Ok(Config { file: Some(shown), ..Config::from_section(&section) })
+    }
+
+    /// Takes a text for the options of a front end that has none: messages show no lines of it. For tests of messages.
+    #[doc(hidden)]
+    pub fn generated(text: &str, front_end: FrontEnd) -> Result<Config> {
+        let section = Section::parse_natively(front_end.reader_options(), &SourceText::generated(text))
+            .map_err(|error| error.in_words_of(front_end))?;
+        Ok(Config::from_section(&section).spoken_by(front_end))
+    }
+
+    /// The options of a front end that has no text.
+    pub fn of_values(values: &Values, front_end: FrontEnd) -> Config {
+        Config::from_section(&Section::of_options(values, front_end)).spoken_by(front_end)
+    }
+
+    /// A configuration without keys.
+    pub fn empty(front_end: FrontEnd) -> Config {
+        Config::of_values(&Values::default(), front_end)
+    }
+
+    /// Has messages use the words of a front end.
+    pub fn spoken_by(self, front_end: FrontEnd) -> Config {
+        Config { front_end, ..self }
+    }
+
+    /// The readers that the configuration has in its sections, by the names that [`Config::reader`]
+    /// takes: a file for CNTK's command line may have several, `train.reader` and `test.reader`.
+    /// Those that stand alone in a file are not named.
+    ///
+    /// ```
+    /// use cntk_reader::Config;
+    ///
+    /// let config = Config::from_text("train = [ reader = [ file = a.ctf ] ] \n test = [ reader = [ file = b.ctf ] ]")?;
+    /// assert_eq!(config.readers(), ["test.reader", "train.reader"]);
+    /// let test = config.reader("test.reader")?;
+    /// # Ok::<(), cntk_reader::Error>(())
+    /// ```
+    pub fn readers(&self) -> Vec<String> {
+        whole::readers(&self.section).into_iter().map(|found| found.name).collect()
+    }
+
+    /// The configuration of the reader with this name, such as `train.reader`: the keys that lead
+    /// to its section. Variables are those of the sections around it, as in CNTK.
+    ///
+    /// A configuration with one reader needs no choice.
+    pub fn reader(&self, name: &str) -> Result<Config> {
+        let section = whole::choose(&self.section, name).map_err(|error| match &self.file {
+            Some(file) => error.in_file(file),
+            None => error,
+        })?;
+        Ok(Config { section, ..self.clone() })
+    }
+
+    /// A section that describes a reader, or that has one in its `reader` section.
+    #[doc(hidden)]
+    pub fn from_section(section: &Section) -> Config {
+        Config { section: section.clone(), file: None, kind: None, front_end: FrontEnd::default() }
+    }
+
+    /// The very section of a reader whose kind is known: what CNTK's hosts, of this release, hand to the module that they chose.
+    #[doc(hidden)]
+    pub fn from_reader_section(section: &Section, kind: ReaderType, release: Release) -> Config {
+        Config { kind: Some((kind, release)), ..Config::from_section(section) }
+    }
+
+    /// The same configuration with some keys replaced or added.
+    pub fn with_options(&self, options: &ReaderOptions, others: Others<'_>) -> Result<Config> {
+        let section = match self.kind {
+            Some(_) => self.section.clone(),
+            None => reader_section(&self.section, others.adds_any())?,
+        };
+        Ok(Config { section: options.over(&section), ..self.clone() })
+    }
+
+    /// What the engine is built from. Keys that nothing reads are logged as warnings at trace level 1.
+    #[doc(hidden)]
+    pub fn settings(&self, others: Others<'_>) -> Result<ReaderSettings> {
+        let settings = match self.kind {
+            Some((kind, release)) => {
+                // CNTK's API writes these two keys for every stream of speech, where CNTK does not look them up.
+                let settings =
+                    settings_of(&self.section, kind, others, &["maxSequenceLength", "definesMBSize"]);
+                settings.map(|mut settings| {
+                    settings.in_place_of = Some(release);
+                    settings.deserializers.iter_mut().for_each(|one| one.follow(release));
+                    settings
+                })
+            }
+            None => reader_section(&self.section, others.adds_any()).and_then(|section| {
+                let kind = legacy::reader_type(&section, others.adds_any())?;
+                let settings = settings_of(&section, kind, others, &[])?;
+                if kind == ReaderType::Composite {
+                    composite::check_truncation(&section)?;
+                }
+                Ok(settings)
+            }),
+        };
+        let mut settings = settings.map_err(|error| {
+            let error = error.in_words_of(self.front_end);
+            match &self.file {
+                Some(file) => error.in_file(file),
+                None => error,
+            }
+        })?;
+        settings.speak(self.front_end);
+        Ok(settings)
+    }
+}
+
+/// A configuration without keys: every option has its default, and there is no deserializer yet.
+impl Default for Config {
+    fn default() -> Self {
+        Config::empty(FrontEnd::Configuration)
+    }
+}
+
+impl FromStr for Config {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Config> {
+        Config::from_text(text)
+    }
+}
+
+/// A deserializer of the user's own, as configurations know it.
+#[derive(Debug, Clone, Copy)]
+pub struct UserType<'a> {
+    /// Its name: the `type` of a section in `deserializers`.
+    pub name: &'a str,
+    /// Its sequences are known beforehand.
+    pub composable: bool,
+}
+
+/// Deserializers beside those of the library that a configuration names.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Others<'a> {
+    /// Those of users. An element of `deserializers` whose `type` is the name of one stands for it, and needs no
+    /// `module`. Without any element, all of them are meant, in this order.
+    pub users: &'a [UserType<'a>],
+    /// Sections that follow those of `deserializers`. That of a user's deserializer is left out if `deserializers` has
+    /// one already.
+    pub added: &'a [Section],
+    /// Deserializers in modules that the library does not have are not errors: the caller makes them. So are deserializers of
+    /// images with transforms in such modules.
+    pub foreign: bool,
+    /// Names of users' transforms: the `type` of an element of `transforms`, which needs no `module`.
+    pub transforms: &'a [&'a str],
+}
+
+impl Others<'_> {
+    /// Whether there are deserializers without the configuration naming any.
+    fn adds_any(&self) -> bool {
+        !(self.users.is_empty() && self.added.is_empty())
+    }
+}
+
+/// The settings that a text describes, without deserializers of users.
+pub fn from_text(text: &str) -> Result<ReaderSettings> {
+    Config::from_text(text)?.settings(Others::default())
+}
+
+/// The settings that a text for users' deserializers describes.
+pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderSettings> {
+    Config::from_text(text)?.settings(Others { users, ..Others::default() })
+}
+
+/// The settings that a file describes, without deserializers of users.
+pub fn from_file(path: &Path) -> Result<ReaderSettings> {
+    Config::from_file(path)?.settings(Others::default())
+}
+
+/// The settings that a section describes, without deserializers of users.
+pub fn from_section(section: &Section) -> Result<ReaderSettings> {
+    Config::from_section(section).settings(Others::default())
+}
+
+/// The settings that the very section of a reader describes. With `foreign`, deserializers that this library does not
+/// have are left to others.
+pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -> Result<ReaderSettings> {
+    Config::from_reader_section(section, kind, Release::Current)
+        .settings(Others { foreign, ..Others::default() })
+}
+
+/// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
+pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
+    native::text_deserializer(section, name)
+}
+
+/// Options of one deserializer of the binary module, as CNTK's composite reader hands them to it.
+pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
+    let options = native::binary_deserializer(section, name)?;
+    Ok(BinaryOptions { ignores_unmatched: true, ..options })
+}
+
+/// Options of one deserializer of the module for speech, as CNTK's composite reader hands them to it. `is_primary`: it is
+/// the first one of its reader. `hash_keys`: its keys are texts that are numbered by hash.
+pub fn speech_deserializer(
+    section: &Section,
+    name: &str,
+    is_primary: bool,
+    hash_keys: bool,
+) -> Result<Box<dyn Format>> {
+    native::speech_deserializer(section, name, is_primary, hash_keys)
+}
+
+/// Options of one deserializer of the module for images, as CNTK's composite reader hands them to it: without transforms, which
+/// the host makes itself.
+pub fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
+    native::image_deserializer(section, name)
+}
+
+/// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
+pub fn transform(section: &Section, name: &str) -> Result<TransformOptions> {
+    transforms::read_single(section, name)
+}
+
+/// The type of a reader's values, which CNTK's composite reader writes into each section that it hands to a module (`precision`).
+pub fn element_type(section: &Section) -> Result<ElementType> {
+    native::element_of_section(section)
+}
+
+/// `unremarkable`: keys that are not reported where nothing reads them.
+fn settings_of(
+    section: &Section,
+    kind: ReaderType,
+    others: Others<'_>,
+    unremarkable: &[&str],
+) -> Result<ReaderSettings> {
+    if kind != ReaderType::Composite && others.adds_any() {
+        let message = format!(
+            "{} describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
+             deserializer can be added. Write its file as an element of 'deserializers = ( ... )'.",
+            section.path()
+        );
+        return Err(section.blame("input", Error::config(ExceptionClass::InvalidArgument, message)));
+    }
+    let mut settings = match kind {
+        ReaderType::Composite => composite::read_with(section, others)?,
+        ReaderType::Text => legacy::read_text(section)?,
+        ReaderType::Binary => legacy::read_binary(section)?,
+        ReaderType::Image => legacy::read_image(section)?,
+        ReaderType::Htk => legacy::read_htk(section)?,
+    };
+    let confinement = read_confinement(section)?;
+    settings.deserializers.iter_mut().for_each(|one| one.confine(&confinement));
+    section.log().report(section.path(), unremarkable, Logger::new(settings.trace_level));
+    Ok(settings)
+}
+
+/// `confinePaths` and `allowedFolders`.
+fn read_confinement(section: &Section) -> Result<Confinement> {
+    let folders = section.array_or_empty("allowedFolders")?.paths();
+    match (section.get_or("confinePaths", false)?, folders.is_empty()) {
+        (true, _) => Ok(Confinement::to(folders)),
+        (false, true) => Ok(Confinement::default()),
+        (false, false) => {
+            let message = "‹allowed_folders› confines no paths without ‹confine_paths›.";
+            let detail = "Set ‹confine_paths = true›, or remove ‹allowed_folders›: without it paths may lead anywhere.";
+            let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
+            Err(section.blame("allowedFolders", error))
+        }
+    }
+}
+
+/// The section that describes the reader: this one, its `reader` section, or the one that `readers` names. It may be
+/// without deserializers if there are others.
+fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
+    let describes = |section: &Section| section.exists_here("deserializers") || section.exists_here("input");
+    let section = if describes(section) || !section.exists_here("reader") {
+        section.clone()
+    } else {
+        let reader = section.section("reader")?;
+        whole::note_others(section, &reader);
+        reader
+    };
+    let is_described = |section: &Section| {
+        describes(section)
+            || section.exists_here("readers")
+            || section.exists("readerType")
+            || section.exists("deserializers")
+    };
+    if !is_described(&section)
+        && !has_others
+        && let Some(only) = whole::only(&section)?
+    {
+        return reader_section(&only, has_others);
+    }
+    if section.is_native() {
+        syntax::check(&section)?;
+    }
+    if !describes(&section) && section.exists_here("readers") {
+        let names = section.array("readers")?;
+        return match names.texts().as_slice() {
+            [name] => section.section(name),
+            _ => {
+                let path = section.path();
+                let message = format!("{path}:readers names {} readers; one is supported.", names.len());
+                let error = Error::config(ExceptionClass::InvalidArgument, message);
+                Err(section.blame("readers", error.with_detail("Name the section of one reader.")))
+            }
+        };
+    }
+    let is_described = describes(&section) || has_others;
+    if !is_described && !section.exists("readerType") && !section.exists("deserializers") {
+        return Err(composite::no_deserializers(&section));
+    }
+    Ok(section)
+}

@@ -1,0 +1,17 @@
+//! The options that a configuration sets, of the engine and of the formats.
+
+pub use cntk_reader_core::option::release::{Quirks, Release};
+pub use cntk_reader_core::user::{ForeignOptions, UserOptions};
+pub use cntk_reader_engine::pack::Packing;
+pub use cntk_reader_engine::randomize::{Order, Pace, WindowSize};
+pub use cntk_reader_engine::reader::settings::{ReaderSettings, Shape};
+pub use cntk_reader_images::source::ImageOptions;
+pub use cntk_reader_images::transform::{
+    ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
+    TransformOptions, UserTransformOptions,
+};
+pub use cntk_reader_images::transformed::{TransformedStream, TransformedStreams};
+pub use cntk_reader_speech::htk::{HtkFeatureOptions, LatticeOptions, MlfOptions};
+pub use cntk_reader_speech::kaldi::KaldiOptions;
+pub use cntk_reader_text::cbf::BinaryOptions;
+pub use cntk_reader_text::ctf::{MOST_ERRORS, TextOptions, TextStream};

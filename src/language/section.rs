@@ -1,0 +1,670 @@
+//! Sections: the keys of a configuration with their raw texts, and the ways of reading them.
+//!
+//! A value stays text until it is read as a value of a type, as in CNTK. Keys compare without regard to (ASCII) case
+//! and come in that order, never in the order of the file. A key that is absent is looked up in the sections around
+//! it, unless the section is an element of an array: elements have no section around them.
+//!
+//! CNTK reads values in three ways, which differ:
+//!
+//! | way | `$name$` and comments | absent or `default` | `""` |
+//! |---|---|---|---|
+//! | required: [`text`](Section::text), [`required`](Section::required), [`section`](Section::section), [`array`](Section::array) | replaced | error | error |
+//! | string: [`text_or`](Section::text_or), [`parsed_or`](Section::parsed_or) | replaced | default | `""` |
+//! | typed: [`get_or`](Section::get_or), [`array_or_empty`](Section::array_or_empty), [`typed_array_or`](Section::typed_array_or) | left alone | default | converted |
+
+use super::array::Array;
+use super::convert::FromValue;
+use super::expand::{Expansion, expand};
+use super::lexer;
+use super::source::{Origin, SourceText};
+use super::syntax::{self, Dropped};
+use super::unread::ReadLog;
+use super::values::{Value, Values, files_of};
+use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
+use cntk_reader_core::file::address;
+use cntk_reader_core::format::files::Files;
+use cntk_reader_core::limits::LONGEST_NUMBER;
+use cntk_reader_core::option::{self, FrontEnd, Written};
+use cntk_reader_core::{Error, Result};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A value that means "as if the key were absent".
+const DEFAULT: &str = "default";
+
+/// A section of a configuration. Cheap to clone; clones are the same section. May be read from several threads.
+#[derive(Debug, Clone)]
+pub struct Section(Arc<Inner>);
+
+/// A section is only equal to itself.
+impl PartialEq for Section {
+    fn eq(&self, other: &Section) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: String,
+    /// Where it begins.
+    origin: Option<Origin>,
+    /// By lower-case key.
+    entries: BTreeMap<String, Entry>,
+    parent: Option<Section>,
+    /// Where variables are looked up that neither this section nor one around it has.
+    variables: Option<Section>,
+    /// Text that was dropped when the section was opened.
+    dropped: Vec<Dropped>,
+    log: Arc<ReadLog>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// The key as it was first spelled.
+    pub key: String,
+    /// Where the key was written last.
+    pub origin: Option<Origin>,
+    pub text: SourceText,
+    /// A `=` follows the key.
+    pub is_assigned: bool,
+    /// The text is the value: nothing in it is a comment, a variable or a default.
+    is_literal: bool,
+    /// A path, or a value with parts, that was never a text.
+    parts: Option<Value>,
+}
+
+impl Entry {
+    fn new(key: &str, text: &str) -> Entry {
+        let text = SourceText::generated(text);
+        Entry { key: key.to_owned(), origin: None, text, is_assigned: true, is_literal: false, parts: None }
+    }
+
+    fn literal(key: &str, text: &str) -> Entry {
+        Entry { is_literal: true, ..Entry::new(key, text) }
+    }
+
+    fn of_value(key: &str, value: &Value) -> Entry {
+        // The text of what has parts is for messages.
+        let text = value.literal().unwrap_or_else(|| value.written("").unwrap_or_default());
+        let is_plain = matches!(value, Value::Word(_) | Value::Text(_));
+        Entry { parts: (!is_plain).then(|| value.clone()), ..Entry::literal(key, &text) }
+    }
+}
+
+impl Section {
+    /// A section of its own. `path` is its name in messages: CNTK's command line says `global`, its API `unknown`.
+    pub fn parse(path: &str, text: &str) -> Result<Section> {
+        Self::parse_source(path, &SourceText::written(text))
+    }
+
+    /// [`Section::parse`] for a text that comes from files.
+    pub(super) fn parse_source(path: &str, text: &SourceText) -> Result<Section> {
+        Self::open(path.to_owned(), text, None, Arc::default())
+    }
+
+    /// The section of a reader's options of a front end that has no text. Not in CNTK's place.
+    pub(super) fn of_options(values: &Values, front_end: FrontEnd) -> Section {
+        let log = Arc::new(ReadLog::of_options(front_end));
+        Self::with_values_in(front_end.reader_options().to_owned(), values, None, log)
+    }
+
+    /// Another section of such a front end.
+    pub fn of_values(path: &str, values: &Values) -> Section {
+        Self::with_values_in(path.to_owned(), values, None, Arc::new(ReadLog::native()))
+    }
+
+    pub(super) fn with_values_in(
+        path: String,
+        values: &Values,
+        parent: Option<Section>,
+        log: Arc<ReadLog>,
+    ) -> Section {
+        let entry = |(key, value): (&str, &Value)| (key.to_ascii_lowercase(), Entry::of_value(key, value));
+        Self::new(path, None, values.iter().map(entry).collect(), parent, Vec::new(), log)
+    }
+
+    /// A section from its keys and their raw texts. Of two entries with one key the later one
+    /// counts. `parent` is the section around it.
+    pub fn from_entries<'e>(
+        path: &str,
+        entries: impl IntoIterator<Item = (&'e str, &'e str)>,
+        parent: Option<&Section>,
+    ) -> Section {
+        let entries =
+            entries.into_iter().map(|(key, text)| (key.to_ascii_lowercase(), Entry::new(key, text)));
+        let log = parent.map(|parent| Arc::clone(&parent.0.log)).unwrap_or_default();
+        Self::new(path.to_owned(), None, entries.collect(), parent.cloned(), Vec::new(), log)
+    }
+
+    /// [`Section::parse_source`] for the library's own use, not in CNTK's place: what cannot be
+    /// meant is an error, and variables are replaced in all values.
+    pub(super) fn parse_natively(path: &str, text: &SourceText) -> Result<Section> {
+        Self::open(path.to_owned(), text, None, Arc::new(ReadLog::native()))
+    }
+
+    /// The section of a user's deserializer: nothing but its name.
+    pub fn of_user(name: &str) -> Section {
+        Section::from_entries("Builder::deserializer", [], None).with_literal("type", name)
+    }
+
+    pub(super) fn open(
+        path: String,
+        text: &SourceText,
+        parent: Option<Section>,
+        log: Arc<ReadLog>,
+    ) -> Result<Section> {
+        let mut entries = BTreeMap::<String, Entry>::new();
+        let has_records = Cell::new(false);
+        let dropped = RefCell::new(Vec::new());
+        let on_block = |at: usize| {
+            // Sections of one key that were merged have a blank between them that nobody wrote.
+            let is_merged = at > 0 && text.as_bytes()[at - 1] == b' ' && text.origin(at - 1).is_none();
+            if has_records.get() && !is_merged {
+                dropped.borrow_mut().push(Dropped::Joined(text.origin(at)));
+            }
+        };
+        lexer::split(text, b';', on_block, |start, end| {
+            let (record, next) = lexer::record(text, start, end)?;
+            has_records.set(true);
+            match record {
+                Some(lexer::Record { key, value, is_assigned }) => {
+                    let origin = text.origin(key.start);
+                    let value = match value {
+                        Some(value) => text.slice(value),
+                        None => SourceText::generated("true"),
+                    };
+                    let before = insert(&mut entries, &text[key.clone()], origin.clone(), value, is_assigned);
+                    if let Some(before) = before {
+                        log.repeated(&path, &text[key], &before, origin.as_ref());
+                    }
+                }
+                None => dropped.borrow_mut().push(Dropped::NoKey(text.origin(start))),
+            }
+            Ok(Some(next))
+        })?;
+        Ok(Self::new(path, text.origin(0), entries, parent, dropped.into_inner(), log))
+    }
+
+    /// The section, unless it was written with keys that cannot be meant.
+    pub(super) fn checked(self, text: &SourceText) -> Result<Section> {
+        if self.0.log.is_native() && text.trim_start().starts_with(['[', '{', '(']) {
+            syntax::check(&self)?;
+        }
+        Ok(self)
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.entries.values()
+    }
+
+    pub(super) fn dropped(&self) -> &[Dropped] {
+        &self.0.dropped
+    }
+
+    /// Whether the section is not one in CNTK's place.
+    pub(super) fn is_native(&self) -> bool {
+        self.0.log.is_native()
+    }
+
+    fn new(
+        path: String,
+        origin: Option<Origin>,
+        entries: BTreeMap<String, Entry>,
+        parent: Option<Section>,
+        dropped: Vec<Dropped>,
+        log: Arc<ReadLog>,
+    ) -> Section {
+        log.opened(&path, entries.values().map(|entry| (entry.key.as_str(), entry.origin.as_ref())));
+        Section(Arc::new(Inner { path, origin, entries, parent, variables: None, dropped, log }))
+    }
+
+    /// The same section with other entries.
+    fn with_entries(&self, entries: BTreeMap<String, Entry>, log: Arc<ReadLog>) -> Section {
+        let Inner { path, origin, parent, variables, dropped, .. } = &*self.0;
+        let mut same = Self::new(path.clone(), origin.clone(), entries, parent.clone(), dropped.clone(), log);
+        if let (Some(variables), Some(inner)) = (variables, Arc::get_mut(&mut same.0)) {
+            inner.variables = Some(variables.clone());
+        }
+        same
+    }
+
+    /// The same section, whose variables are looked up in another one too.
+    #[must_use]
+    pub(super) fn with_variables(&self, variables: &Section) -> Section {
+        let mut same = self.with_entries(self.0.entries.clone(), Arc::clone(&self.0.log));
+        if let Some(inner) = Arc::get_mut(&mut same.0) {
+            inner.variables = Some(variables.clone());
+        }
+        same
+    }
+
+    /// The same section with some values replaced or added. They count as read.
+    #[must_use]
+    pub fn with(&self, values: &[(&str, &str)]) -> Section {
+        let mut entries = self.0.entries.clone();
+        for &(key, text) in values {
+            let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
+            entry.text = SourceText::generated(text);
+            (entry.is_literal, entry.parts) = (false, None);
+        }
+        let section = self.with_entries(entries, Arc::clone(&self.0.log));
+        section.ignore(&values.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+        section
+    }
+
+    /// The same section with a value that is taken as it is, whatever characters it has. It counts as read.
+    #[must_use]
+    pub fn with_literal(&self, key: &str, text: &str) -> Section {
+        let mut entries = self.0.entries.clone();
+        entries.insert(key.to_ascii_lowercase(), Entry::literal(key, text));
+        let section = self.with_entries(entries, Arc::clone(&self.0.log));
+        section.ignore(&[key]);
+        section
+    }
+
+    /// The same section with the values of a front end in the place of its own.
+    #[must_use]
+    pub(super) fn with_values(&self, values: &Values) -> Section {
+        let mut entries = self.0.entries.clone();
+        entries.extend(
+            values.iter().map(|(key, value)| (key.to_ascii_lowercase(), Entry::of_value(key, value))),
+        );
+        let section = self.with_entries(entries, Arc::clone(&self.0.log));
+        section.ignore(&values.iter().map(|(key, _)| key).collect::<Vec<_>>());
+        section
+    }
+
+    /// The same section, without notes of what is read in it from here on.
+    pub(super) fn unlogged(&self) -> Section {
+        self.with_entries(self.0.entries.clone(), Arc::default())
+    }
+
+    /// The section's name in messages, such as `global:reader:deserializers[0]:input`.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// The section around this one.
+    pub fn parent(&self) -> Option<&Section> {
+        self.0.parent.as_ref()
+    }
+
+    /// The keys of this section as first spelled, ordered without regard to case.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.entries.values().map(|entry| entry.key.as_str())
+    }
+
+    /// Whether the section has no keys.
+    pub fn is_empty(&self) -> bool {
+        self.0.entries.is_empty()
+    }
+
+    /// The raw text of a key of this very section.
+    pub fn raw(&self, key: &str) -> Option<&str> {
+        self.entry(key).map(|entry| &*entry.text)
+    }
+
+    /// Whether the value of a key of this very section is taken as it is.
+    pub fn is_literal(&self, key: &str) -> bool {
+        self.entry(key).is_some_and(|entry| entry.is_literal)
+    }
+
+    /// Whether the value that is found for a key, here or outwards, is taken as it is.
+    pub(super) fn finds_literal(&self, key: &str) -> bool {
+        self.find_entry(key).is_some_and(|(_, entry)| entry.is_literal)
+    }
+
+    /// The path, or the value with parts, that is found for a key, here or outwards, and the section that has it.
+    fn find_parts(&self, key: &str) -> Option<(&Section, &Value)> {
+        self.find_entry(key).and_then(|(section, entry)| Some((section, entry.parts.as_ref()?)))
+    }
+
+    /// Whether the value that is found for a key, here or outwards, is a list that was never a text.
+    pub(super) fn finds_list(&self, key: &str) -> bool {
+        matches!(self.find_parts(key), Some((_, Value::List(_))))
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        self.0.log.asked(&self.0.path, key);
+        self.0.entries.get(&key.to_ascii_lowercase())
+    }
+
+    /// Whether this section or one around it has the key.
+    pub fn exists(&self, key: &str) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Whether this very section has the key.
+    pub fn exists_here(&self, key: &str) -> bool {
+        self.raw(key).is_some()
+    }
+
+    /// Declares that a key had another name once: the report of unread keys then suggests the
+    /// present one.
+    pub fn renamed(&self, before: &str, now: &str) {
+        self.0.log.renamed(&self.0.path, before, now);
+    }
+
+    /// Declares keys that CNTK reads here and this library has no use for: they are not reported as unread.
+    pub fn ignore(&self, keys: &[&str]) {
+        for key in keys {
+            self.0.log.asked(&self.0.path, key);
+        }
+    }
+
+    /// The nearest section that has the key, from here outwards, and the raw text there.
+    pub(super) fn find(&self, key: &str) -> Option<(&Section, &SourceText)> {
+        self.find_entry(key).map(|(section, entry)| (section, &entry.text))
+    }
+
+    /// The nearest section that has a variable, and the raw text there.
+    pub(super) fn find_variable(&self, name: &str) -> Option<(&Section, &SourceText)> {
+        self.find(name).or_else(|| {
+            let outermost = std::iter::successors(Some(self), |section| section.parent()).last()?;
+            outermost.0.variables.as_ref()?.find_variable(name)
+        })
+    }
+
+    fn find_entry(&self, key: &str) -> Option<(&Section, &Entry)> {
+        let mut section = self;
+        loop {
+            if let Some(entry) = section.entry(key) {
+                return Some((section, entry));
+            }
+            section = section.parent()?;
+        }
+    }
+
+    /// A number that differs between any two sections that exist at the same time, whatever their paths.
+    pub(super) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    pub(super) fn log(&self) -> &Arc<ReadLog> {
+        &self.0.log
+    }
+
+    /// The error with the place where the value is written that is found for a key, here or outwards. For a key that
+    /// is absent it is the place where this section begins.
+    pub(super) fn blame(&self, key: &str, error: Error) -> Error {
+        let key = key.to_ascii_lowercase();
+        let mut section = Some(self);
+        while let Some(one) = section {
+            if let Some(entry) = one.0.entries.get(&key) {
+                let origin = entry.text.origin(0).or_else(|| entry.origin.clone());
+                return origin.map_or_else(|| error.clone(), |origin| origin.blame(error.clone()));
+            }
+            section = one.parent();
+        }
+        self.blame_whole(error)
+    }
+
+    /// Where the value of a key of this very section was written; for a key that it has not, where the section begins.
+    pub(super) fn written(&self, key: &str) -> Written {
+        let entry = self.0.entries.get(&key.to_ascii_lowercase());
+        let origin = entry.and_then(|entry| entry.text.origin(0).or_else(|| entry.origin.clone()));
+        let place = origin.as_ref().or(self.0.origin.as_ref());
+        place.map(Origin::written).unwrap_or_default()
+    }
+
+    /// Where a key of this very section was written, also if its value comes from elsewhere.
+    pub(super) fn written_key(&self, key: &str) -> Written {
+        let entry = self.0.entries.get(&key.to_ascii_lowercase());
+        let place = entry.and_then(|entry| entry.origin.as_ref()).or(self.0.origin.as_ref());
+        place.map(Origin::written).unwrap_or_default()
+    }
+
+    /// The error with the place where this section begins.
+    pub(super) fn blame_whole(&self, error: Error) -> Error {
+        match &self.0.origin {
+            Some(origin) => origin.blame(error),
+            None => error,
+        }
+    }
+
+    /// The error about a key that is absent: with the key that may be a misspelling of it, if there is one.
+    pub(super) fn blame_missing(&self, key: &str, error: Error) -> Error {
+        let Some(found) = self.0.log.misspelt(&self.0.path, key) else {
+            return self.blame_whole(error);
+        };
+        let error = error.with_detail(format!("Is '{found}' meant to be '{key}'?"));
+        match self.0.entries.get(&found.to_ascii_lowercase()).and_then(|entry| entry.origin.as_ref()) {
+            Some(origin) => origin.blame(error),
+            None => self.blame_whole(error),
+        }
+    }
+
+    /// Text for a typed read: None if the default is asked for. CNTK replaces no variables in it,
+    /// and fails where there are some.
+    fn typed(&self, key: &str) -> Result<Option<Cow<'_, SourceText>>> {
+        match self.find_entry(key) {
+            Some((holder, Entry { text, is_literal: false, .. }))
+                if self.is_native() && text.contains('$') =>
+            {
+                expand(holder, text, &mut Expansion::default()).map(|text| Some(Cow::Owned(text)))
+            }
+            Some((_, Entry { text, is_literal, .. })) if *is_literal || &**text != DEFAULT => {
+                Ok(Some(Cow::Borrowed(text)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Expanded text and its section: None if the default is asked for.
+    fn expanded(&self, key: &str) -> Result<Option<(&Section, SourceText)>> {
+        match self.find_entry(key) {
+            Some((holder, entry)) if entry.is_literal => Ok(Some((holder, entry.text.clone()))),
+            Some((holder, Entry { text, .. })) if &**text != DEFAULT => {
+                let text = expand(holder, text, &mut Expansion::default())?;
+                Ok(Some((holder, text)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn required_text(&self, key: &str) -> Result<(&Section, SourceText)> {
+        self.expanded(key)?.filter(|(_, text)| !text.is_empty()).ok_or_else(|| {
+            let path = &self.0.path;
+            let message = format!("configparameters: required parameter missing: {path}:{key}");
+            let error = Error::config(Runtime, message);
+            if self.exists(key) {
+                let detail = format!(
+                    "The value of {} in '{path}' is empty or 'default', and there is no default.",
+                    option::of_key(key)
+                );
+                return self.blame(key, error.with_detail(detail).with_detail("Write a value."));
+            }
+            let detail =
+                format!("The section '{path}' needs a line '{key} = ...' with a value that is not empty.");
+            self.blame_missing(key, error.with_detail(detail))
+        })
+    }
+
+    /// Required read of a text.
+    pub fn text(&self, key: &str) -> Result<String> {
+        let text = self.required_text(key)?.1;
+        self.check_text(key, &text)?;
+        Ok(text.to_string())
+    }
+
+    /// Refuses a text that cannot be meant.
+    fn check_text(&self, key: &str, text: &SourceText) -> Result<()> {
+        match syntax::strange_value(text).filter(|_| self.is_native() && !self.finds_literal(key)) {
+            Some(fault) => Err(text.blame(0, self.blame(key, syntax::refused(self, key, text, &fault)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Required read of a path.
+    pub fn path_of(&self, key: &str) -> Result<String> {
+        self.text(key).map(address::named)
+    }
+
+    /// String read of a path that need not be given.
+    pub fn path_or_none(&self, key: &str) -> Result<Option<String>> {
+        Ok(Some(self.text_or(key, "")?).filter(|path| !path.is_empty()).map(address::named))
+    }
+
+    /// Required read of a value.
+    pub fn required<T: FromValue>(&self, key: &str) -> Result<T> {
+        self.convert(key, &self.required_text(key)?.1)
+    }
+
+    /// String read.
+    pub fn text_or(&self, key: &str, default: &str) -> Result<String> {
+        let Some((_, text)) = self.expanded(key)? else { return Ok(default.to_owned()) };
+        self.check_text(key, &text)?;
+        Ok(text.to_string())
+    }
+
+    /// String read of a value: CNTK reads some numbers with a default that is a text.
+    pub fn parsed_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
+        self.expanded(key)?.map_or(Ok(default), |(_, text)| self.convert(key, &text))
+    }
+
+    /// Typed read of a value.
+    pub fn get_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
+        self.typed(key)?.map_or(Ok(default), |text| self.convert(key, &text))
+    }
+
+    /// Converts the text of a key; an error says which key it was, and where its value is written.
+    fn convert<T: FromValue>(&self, key: &str, text: &SourceText) -> Result<T> {
+        let failed = |error: Error| {
+            // As much of the value as says what it is.
+            let (path, found) = (&self.0.path, text.get(..2 * LONGEST_NUMBER).unwrap_or(&**text));
+            let error = error.with_detail(format!(
+                "The value of {} is '{found}'. Expected {}.",
+                option::at(path, key),
+                T::EXPECTED
+            ));
+            let advice = syntax::strange_value(text).filter(|_| self.is_native()).map(|fault| fault.advice);
+            self.blame(key, text.blame(0, error.with_detail(advice.unwrap_or_default())))
+        };
+        let value = T::from_value(text).map_err(failed)?;
+        match T::out_of_range(text).filter(|_| self.is_native()) {
+            Some(why) => {
+                let message = format!("The value of {} in '{}' {why}.", option::of_key(key), self.0.path);
+                Err(failed(Error::config(InvalidArgument, message)))
+            }
+            None => Ok(value),
+        }
+    }
+
+    /// Required read of a section, with the section that holds it around it.
+    pub fn section(&self, key: &str) -> Result<Section> {
+        if let Some((holder, Value::Section(values))) = self.find_parts(key) {
+            let (path, log) = (format!("{}:{key}", holder.path()), Arc::clone(&self.0.log));
+            return Ok(Self::with_values_in(path, values, Some(holder.clone()), log));
+        }
+        let (holder, text) = self.required_text(key)?;
+        let path = format!("{}:{key}", holder.path());
+        Self::open(path, &text, Some(holder.clone()), Arc::clone(&self.0.log))?.checked(&text)
+    }
+
+    /// The section that a key of this very section has, with this text in place of its own, however
+    /// strange its keys.
+    pub(super) fn opened(&self, key: &str, text: &SourceText) -> Result<Section> {
+        let path = format!("{}:{key}", self.0.path);
+        Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))
+    }
+
+    /// Opens a key of this very section as CNTK does when it walks over all keys: whatever its text is, absent or
+    /// empty included.
+    pub fn child(&self, key: &str) -> Result<Section> {
+        let path = format!("{}:{key}", self.0.path);
+        let entry = self.entry(key);
+        if let Some(Value::Section(values)) = entry.and_then(|entry| entry.parts.as_ref()) {
+            return Ok(Self::with_values_in(path, values, Some(self.clone()), Arc::clone(&self.0.log)));
+        }
+        let absent = SourceText::default();
+        let text = entry.map_or(&absent, |entry| &entry.text);
+        Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))?.checked(text)
+    }
+
+    /// Required read of an array.
+    pub fn array(&self, key: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
+        let (holder, text) = self.required_text(key)?;
+        Array::open(format!("{}:{key}", holder.path()), &text, Arc::clone(&self.0.log))
+    }
+
+    /// String read of an array.
+    pub fn array_or(&self, key: &str, default: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
+        let path = format!("{}:{key}", self.0.path);
+        let text = self.expanded(key)?.map_or_else(|| SourceText::generated(default), |(_, text)| text);
+        Array::open(path, &text, Arc::clone(&self.0.log))
+    }
+
+    /// Typed read of an array.
+    pub fn array_or_empty(&self, key: &str) -> Result<Array> {
+        self.typed_array_or(key, "")
+    }
+
+    /// Typed read of an array with a default that is not empty.
+    pub fn typed_array_or(&self, key: &str, default: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
+        let path = format!("{}:{key}", self.0.path);
+        let text = self.typed(key)?;
+        let text = text.unwrap_or_else(|| Cow::Owned(SourceText::generated(default)));
+        Array::open(path, &text, Arc::clone(&self.0.log))
+    }
+
+    /// Typed read of an array of sections, whose variables each of them replaces.
+    pub(super) fn array_of_sections(&self, key: &str) -> Result<Array> {
+        if let Some(list) = self.list(key) {
+            return Ok(list);
+        }
+        let text = self.find(key).map(|(_, text)| text).filter(|text| &***text != DEFAULT);
+        let path = format!("{}:{key}", self.0.path);
+        Array::open(path, text.unwrap_or(&SourceText::default()), Arc::clone(&self.0.log))
+    }
+
+    /// The list that a key has, here or outwards, if that was never a text.
+    fn list(&self, key: &str) -> Option<Array> {
+        let Some((holder, Value::List(values))) = self.find_parts(key) else { return None };
+        Some(Array::of_values(format!("{}:{key}", holder.path()), values, Arc::clone(&self.0.log)))
+    }
+
+    /// Required read of the files of a deserializer.
+    pub(super) fn files(&self, key: &str) -> Result<Files> {
+        match self.find_parts(key) {
+            Some((_, Value::Files(paths))) => Ok(files_of(paths)),
+            Some((_, Value::Path(path))) => Ok(Files::one(address::text_of(path).into_owned())),
+            _ => Files::named(self.text(key)?).map_err(|error| self.blame(key, error)),
+        }
+    }
+}
+
+/// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
+/// that opening the value gives the union.
+///
+/// Gives where the key was written before, if that had another value, or another spelling: two
+/// names were meant to be two things.
+fn insert(
+    entries: &mut BTreeMap<String, Entry>,
+    key: &str,
+    origin: Option<Origin>,
+    text: SourceText,
+    is_assigned: bool,
+) -> Option<Origin> {
+    let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
+    let is_other = *entry.text != *text || entry.key != key;
+    let before = std::mem::replace(&mut entry.origin, origin).filter(|_| is_other);
+    entry.is_assigned = is_assigned;
+    if text.starts_with('[') && !entry.text.is_empty() {
+        entry.text.push_from(" ", None);
+        entry.text.push(&text, 0..text.len());
+    } else {
+        entry.text = text;
+    }
+    before
+}

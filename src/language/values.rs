@@ -1,0 +1,357 @@
+//! Options as keys with values: what every front end makes but CNTK's language.
+//!
+//! Nothing in a value needs quotes, and nothing in it is a comment, a variable or a default, so a
+//! path or the name of a stream may have any characters. [`Section`](super::section::Section) reads
+//! these values and those of a text by the same rules. What the language can say of them,
+//! [`Values::to_configuration`] writes.
+
+use super::convert::FromValue;
+use super::syntax;
+use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::file::address;
+use cntk_reader_core::format::files::{FileSpec, Files};
+use cntk_reader_core::option::{self, FrontEnd, Kind};
+use cntk_reader_core::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// The value of a key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A truth value, a number, or a word of the library's: as the language writes it.
+    Word(String),
+    /// A text of the user's own.
+    Text(String),
+    /// The path of one file or folder.
+    Path(PathBuf),
+    /// Paths, or patterns of paths, of the files that one deserializer reads.
+    Files(Vec<PathBuf>),
+    /// Several values.
+    List(Vec<Value>),
+    /// Keys with values.
+    Section(Values),
+}
+
+/// Keys with their values. Upper and lower case are the same in keys; each has one value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values(Vec<(String, Value)>);
+
+impl Values {
+    /// Those of a deserializer or a transform.
+    pub fn of_type(name: &str) -> Values {
+        let mut values = Values::default();
+        values.set("type", Value::Text(name.to_owned()));
+        values
+    }
+
+    /// The `type` of a deserializer or a transform.
+    pub fn kind(&self) -> Option<&str> {
+        match &self.0[self.find("type")?].1 {
+            Value::Word(kind) | Value::Text(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// Sets a key, whatever it had before.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        let value = value.into();
+        match self.find(key) {
+            Some(place) => self.0[place].1 = value,
+            None => self.0.push((key.to_owned(), value)),
+        }
+    }
+
+    /// The value of a key, which is an empty `default` if the key has none yet.
+    pub fn entry(&mut self, key: &str, default: Value) -> &mut Value {
+        let place = self.find(key).unwrap_or_else(|| {
+            self.0.push((key.to_owned(), default));
+            self.0.len() - 1
+        });
+        &mut self.0[place].1
+    }
+
+    fn find(&self, key: &str) -> Option<usize> {
+        self.0.iter().position(|(known, _)| known.eq_ignore_ascii_case(key))
+    }
+
+    /// Adds a section, such as that of a stream by its name. Refuses a second one of that name: one
+    /// of them would be lost.
+    pub fn add_section(&mut self, name: &str, section: Values) -> Result<()> {
+        if let Some(place) = self.find(name) {
+            let message = format!("Two streams have the names '{}' and '{name}'.", self.0[place].0);
+            let detail =
+                "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
+            return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        }
+        self.0.push((name.to_owned(), Value::Section(section)));
+        Ok(())
+    }
+
+    /// Whether no key has a value.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// The lines of a configuration with these keys. An error if the language has no way to write a
+    /// name or a text; every path can be written.
+    pub fn to_configuration(&self) -> Result<String> {
+        let mut text = String::new();
+        self.write(&mut text, "")?;
+        Ok(text)
+    }
+
+    /// The section of a configuration with these keys, in brackets.
+    pub fn to_section(&self) -> Result<String> {
+        Value::Section(self.clone()).written("")
+    }
+
+    /// Whether the section reads best in one line.
+    fn is_short(&self) -> bool {
+        let is_simple = |value: &Value| matches!(value, Value::Word(_) | Value::Text(_) | Value::Path(_));
+        self.0.len() <= 5 && self.iter().all(|(_, value)| is_simple(value))
+    }
+
+    fn in_one_line(&self) -> Result<String> {
+        let mut parts = Vec::new();
+        for (key, value) in self.iter() {
+            check_key(key)?;
+            parts.push(format!("{key} = {}", value.written("")?));
+        }
+        Ok(format!("[ {} ]", parts.join(" ; ")))
+    }
+
+    fn write(&self, text: &mut String, indent: &str) -> Result<()> {
+        for (key, value) in self.iter() {
+            check_key(key)?;
+            text.push_str(&format!("{indent}{key} = {}\n", value.written(indent)?));
+        }
+        Ok(())
+    }
+}
+
+impl Value {
+    /// The value as a text that is taken as it is. None if it has parts.
+    pub(super) fn literal(&self) -> Option<String> {
+        match self {
+            Value::Word(text) | Value::Text(text) => Some(text.clone()),
+            Value::Path(path) => Some(address::text_of(path).into_owned()),
+            Value::Files(_) | Value::List(_) | Value::Section(_) => None,
+        }
+    }
+
+    /// The value as a configuration has it.
+    pub(super) fn written(&self, indent: &str) -> Result<String> {
+        let list = |parts: Vec<String>, separator: &str| format!("({})", parts.join(separator));
+        Ok(match self {
+            Value::Word(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => match &**word {
+                "true" | "false" => word.clone(),
+                word => quoted(word),
+            },
+            Value::Word(number) => number.clone(),
+            Value::Text(text) if is_plain(text) => quoted(text),
+            Value::Text(text) => return Err(unwritable("text", text)),
+            Value::Path(path) => quoted_path(path),
+            Value::Files(paths) => match &**paths {
+                [path] => quoted_pattern(path),
+                paths => list(paths.iter().map(|path| quoted_pattern(path)).collect(), ":"),
+            },
+            Value::List(values)
+                if !values.is_empty() && values.iter().all(|value| matches!(value, Value::Word(_))) =>
+            {
+                let words = values.iter().map(|value| value.written(indent)).collect::<Result<Vec<_>>>()?;
+                words.join(":")
+            }
+            Value::List(values) => {
+                let parts = values.iter().map(|value| value.written(indent)).collect::<Result<Vec<_>>>()?;
+                list(
+                    parts,
+                    if values.iter().any(|value| matches!(value, Value::Section(_))) { " : " } else { ":" },
+                )
+            }
+            Value::Section(values) if values.is_short() => values.in_one_line()?,
+            Value::Section(values) => {
+                let mut text = String::from("[\n");
+                values.write(&mut text, &format!("{indent}  "))?;
+                text + indent + "]"
+            }
+        })
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Value {
+        Value::Word(flag.to_string())
+    }
+}
+
+/// Values that the language writes as Rust does.
+macro_rules! words {
+    ($($type:ty)*) => { $(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Value {
+                Value::Word(value.to_string())
+            }
+        }
+
+        impl From<($type, $type)> for Value {
+            fn from((first, second): ($type, $type)) -> Value {
+                Value::List(vec![first.into(), second.into()])
+            }
+        }
+    )* };
+}
+
+words!(u32 i32 u64 i64 usize f32 f64);
+
+/// A word of the library's.
+impl From<&'static str> for Value {
+    fn from(word: &'static str) -> Value {
+        Value::Word(word.to_owned())
+    }
+}
+
+impl From<&Path> for Value {
+    fn from(path: &Path) -> Value {
+        Value::Path(path.to_owned())
+    }
+}
+
+impl From<Values> for Value {
+    fn from(values: Values) -> Value {
+        Value::Section(values)
+    }
+}
+
+/// The files that paths or patterns name.
+pub(super) fn files_of(paths: &[PathBuf]) -> Files {
+    let spec = |path: &PathBuf| {
+        FileSpec::Pattern(match path.to_str() {
+            Some(text) if !address::is_like_url(text) => text.to_owned(),
+            _ => address::url_of(path, true),
+        })
+    };
+    Files::of(paths.iter().map(spec).collect())
+}
+
+/// Refuses values that no option with this key has, in the words of a front end. `values` are those
+/// that the option is for.
+pub fn check(values: &Values, key: &str, value: &Value, front_end: FrontEnd) -> Result<()> {
+    let mut expected = Vec::new();
+    for kind in option::kinds_of(key) {
+        if is_of(kind, value) {
+            return Ok(());
+        }
+        let described = kind.describe();
+        if !expected.contains(&described) {
+            expected.push(described);
+        }
+    }
+    if expected.is_empty() {
+        return Ok(());
+    }
+    let literals = match value {
+        Value::List(values) => values.iter().map(Value::literal).collect::<Option<Vec<_>>>(),
+        value => value.literal().map(|text| vec![text]),
+    };
+    let shown = literals.map(|all| all.join(":")).or_else(|| value.written("").ok()).unwrap_or_default();
+    let word = option::word_of_key(key, values.kind().is_some(), front_end);
+    let message = format!("The value of {word} is '{shown}'.");
+    // Python and Rust refuse negative numbers before they become unsigned.
+    let converts = matches!(front_end, FrontEnd::Configuration | FrontEnd::Cpp);
+    let is_large = |text: &str| text.parse::<i128>().is_ok_and(|number| number > i128::from(i32::MAX));
+    let hint = match converts && shown.split(':').any(is_large) {
+        true => "; a negative number wraps around",
+        false => "",
+    };
+    let detail = format!("Expected {}{hint}.", expected.join(", or "));
+    Err(Error::config(InvalidArgument, message).with_detail(detail))
+}
+
+fn is_of(kind: Kind, value: &Value) -> bool {
+    let text = match value {
+        Value::Word(text) | Value::Text(text) => Some(&**text),
+        _ => None,
+    };
+    match kind {
+        Kind::Flag => text.is_some_and(|text| bool::from_value(text).is_ok()),
+        Kind::Whole(least, most) => text
+            .and_then(|text| text.parse::<i128>().ok())
+            .is_some_and(|number| (least..=most).contains(&number)),
+        Kind::Numbers => are_one_or_two(value, |text| text.parse::<f64>().is_ok_and(|number| number >= 0.0)),
+        Kind::Counts => {
+            are_one_or_two(value, |text| text.parse().is_ok_and(|count| (0..=i32::MAX).contains(&count)))
+        }
+        Kind::Choice(_) | Kind::Text => text.is_some(),
+        Kind::Path => matches!(value, Value::Path(_) | Value::List(_)) || text.is_some(),
+        Kind::Files => matches!(value, Value::Path(_) | Value::Files(_)) || text.is_some(),
+        Kind::List => matches!(value, Value::List(_)) || text.is_some(),
+        Kind::Section => matches!(value, Value::Section(_)) || text.is_some(),
+    }
+}
+
+/// One number or two, in a list or in a text with a colon.
+fn are_one_or_two(value: &Value, is_one: impl Fn(&str) -> bool) -> bool {
+    match value {
+        Value::List(values) => {
+            (1..=2).contains(&values.len())
+                && values.iter().all(|value| value.literal().is_some_and(|text| is_one(&text)))
+        }
+        Value::Word(text) | Value::Text(text) => text.split(':').count() <= 2 && text.split(':').all(is_one),
+        _ => false,
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do
+/// not protect it.
+fn quoted_path(path: &Path) -> String {
+    match path.to_str() {
+        // In an array a star would repeat the element, and brackets would make one of a single
+        // path.
+        Some(text) if is_plain_path(text) && !text.contains('*') && !text.starts_with(['(', '[', '{']) => {
+            quoted(text)
+        }
+        _ => quoted(&address::url_of(path, false)),
+    }
+}
+
+/// A path or a pattern, otherwise as [`quoted_path`].
+fn quoted_pattern(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) if is_plain_path(text) => quoted(text),
+        _ => quoted(&address::url_of(path, true)),
+    }
+}
+
+fn is_plain_path(text: &str) -> bool {
+    is_plain(text) && !address::is_like_url(text)
+}
+
+/// Whether a text in quotes comes out as it is.
+fn is_plain(text: &str) -> bool {
+    let comment = text.starts_with('#') || text.contains(" #") || text.contains("\t#");
+    let variable = text.matches('$').count() > 1;
+    let trimmed = text.trim_matches([' ', '\t']).len() == text.len();
+    let control = text.contains(|c: char| c == '"' || c.is_control());
+    trimmed && !comment && !variable && text != "default" && !control && syntax::strange_value(text).is_none()
+}
+
+/// Refuses names that cannot be a key of a configuration.
+fn check_key(name: &str) -> Result<()> {
+    let is_key = is_plain(name) && !name.contains(['=', '[', ']', '{', '}', '(', ')', ',', ';']);
+    if is_key && !name.is_empty() { Ok(()) } else { Err(unwritable("name", name)) }
+}
+
+fn unwritable(what: &str, text: &str) -> Error {
+    let message = format!("The {what} '{text}' cannot be written in a configuration.");
+    let detail = "Its language has no escape: a text there does not begin or end with a blank, and has no line breaks, quotes, \
+                  '#' after a blank or two '$'; a name has no brackets, '=', ',' or ';' either. Options that are not written need \
+                  none of this.";
+    Error::config(InvalidArgument, message).with_detail(detail)
+}
