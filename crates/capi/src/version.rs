@@ -52,7 +52,7 @@ mod tests {
     use cntk_reader_engine::pack::layout::GAP;
     use cntk_reader_engine::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 
-    const HEADER: &str = include_str!("../../include/cntk_reader.h");
+    const HEADER: &str = include_str!("../../../include/cntk_reader.h");
 
     /// The value of a macro: the header's constants are written by hand.
     fn constant(name: &str) -> u64 {

@@ -316,6 +316,7 @@ impl Joinable for LoadedTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Look;
     use cntk_reader::{CtfDeserializer, Reader};
 
     #[test]

@@ -17,6 +17,8 @@ mod lengths;
 mod list;
 mod options;
 mod pieces;
+#[cfg(any(test, feature = "test-support"))]
+pub mod sample;
 mod sparse;
 #[cfg(test)]
 pub mod tests;

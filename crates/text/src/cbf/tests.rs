@@ -1,21 +1,11 @@
 //! Files byte by byte: the examples, and every kind of damage.
 
+use super::sample::{DUMP, bytes_of};
 use super::*;
 use crate::cbf::BinaryOptions;
 use cntk_reader_core::file::faults::{Fault, Faults, Operation};
 use cntk_reader_core::format::Loaded;
 use cntk_reader_core::log::Logger;
-
-/// The file that CNTK's converter makes of six lines of text, in its layout.
-pub const DUMP: &str = "\
-    6e69625f6b746e63010000000200000002000000020000000000803f0000004000004040000080400100\
-    00000000a0400000d040010000000200000000008040000040400000000001000000020000000200\
-    0000030000000000803f0000003f000080bf0400000002000000030000000100000002000000\
-    01000000010000000000e040000000410100000001000000000010410000000001000000\
-    6e69625f6b746e63020000000200000000080000006665617475726573000200000001050000\
-    00776f7264730005000000\
-    0c0000000000000002000000040000007800000000000000010000000100000\
-    09c00000000000000";
 
 /// A file in the layout of CNTK's public page: `x` dense 2, `s` sparse 5, two sequences.
 const DOCUMENTED: &str = "\
@@ -23,12 +13,6 @@ const DOCUMENTED: &str = "\
     010000000000000000000000010000000500000000000000000000000200000003000000\
     0000803f000000400000a0400000d0400500000000008040000040400000803f0000003f000080bf\
     0000000001000000040000000700000008000000000000000200000005000000";
-
-pub fn bytes_of(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> =
-        hex.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-}
 
 fn options(file: &std::path::Path) -> BinaryOptions {
     BinaryOptions {

@@ -2,7 +2,7 @@
 
 use super::*;
 use cntk_reader_core::stream::{ElementType, Storage};
-use cntk_reader_text::cbf::tests::{DUMP, bytes_of};
+use cntk_reader_text::cbf::sample::{DUMP, bytes_of};
 use std::path::Path;
 
 fn path(folder: &Path, name: &str) -> String {

@@ -351,6 +351,7 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Look;
     use cntk_reader::{CtfDeserializer, Reader, ReaderOptions};
     use cntk_reader_engine::reader::Epoch;
     use std::fmt::Write;

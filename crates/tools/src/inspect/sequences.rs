@@ -234,6 +234,7 @@ impl SequenceData {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Look;
     use cntk_reader::{CtfDeserializer, Reader, ReaderOptions};
 
     const TEXT: &str = "7 |x 1 2 |w 3:1\n7 |x 3 4 |w 1:0.5 70000:2\n2 |x 5 6 |w 0:9\n5 |x 7 8 |w 2:1\n";

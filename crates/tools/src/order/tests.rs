@@ -1,6 +1,7 @@
 //! The order without data is the order of the data.
 
 use super::Shuffle;
+use crate::Look;
 use cntk_reader::{Builder, CbfDeserializer, CtfDeserializer, Reader, ReaderOptions};
 use cntk_reader_engine::reader::Epoch;
 use std::path::Path;
