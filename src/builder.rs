@@ -2,10 +2,13 @@
 
 use crate::Reader;
 use crate::language::values::Values;
+#[cfg(feature = "images")]
+use crate::language::{Base64ImageDeserializer, ImageDeserializer};
+use crate::language::{CbfDeserializer, Config, CtfDeserializer, Others, ReaderOptions, Section, UserType};
+#[cfg(feature = "speech")]
 use crate::language::{
-    Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
-    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
-    Others, ReaderOptions, Section, UserType,
+    HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
+    LatticeDeserializer,
 };
 use cntk_reader_core::message::names::Distinct;
 use cntk_reader_core::option::{self, FrontEnd};
@@ -116,36 +119,43 @@ impl Builder {
     }
 
     /// Adds features in HTK archives.
+    #[cfg(feature = "speech")]
     pub fn htk_features(self, features: HtkFeatureDeserializer) -> Builder {
         self.own(features.values())
     }
 
     /// Adds labels of the HTK master label format.
+    #[cfg(feature = "speech")]
     pub fn htk_mlf(self, labels: HtkMlfDeserializer) -> Builder {
         self.own(labels.values())
     }
 
     /// Adds labels in CNTK's binary format.
+    #[cfg(feature = "speech")]
     pub fn htk_mlf_binary(self, labels: HtkMlfBinaryDeserializer) -> Builder {
         self.own(labels.values())
     }
 
     /// Adds lattices.
+    #[cfg(feature = "speech")]
     pub fn lattices(self, lattices: LatticeDeserializer) -> Builder {
         self.own(lattices.values())
     }
 
     /// Adds Kaldi archives.
+    #[cfg(feature = "speech")]
     pub fn kaldi(self, archives: KaldiDeserializer) -> Builder {
         self.own(archives.values())
     }
 
     /// Adds images in files.
+    #[cfg(feature = "images")]
     pub fn images(self, images: ImageDeserializer) -> Builder {
         self.own(images.values())
     }
 
     /// Adds images in lines of Base64.
+    #[cfg(feature = "images")]
     pub fn base64_images(self, images: Base64ImageDeserializer) -> Builder {
         self.own(images.values())
     }

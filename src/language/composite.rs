@@ -4,15 +4,13 @@
 
 use super::Others;
 use super::convert::WidenedInt;
-use super::htk::{self, Common};
+use super::images::{self, Scope};
 use super::module::Module;
 use super::native::{Native, TEXT_TYPE, check_type, element_type};
-use super::options::{
-    ForeignOptions, ImageOptions, Order, Packing, ReaderSettings, Shape, UserOptions, WindowSize,
-};
+use super::options::{ForeignOptions, Order, Packing, ReaderSettings, Shape, UserOptions, WindowSize};
 use super::section::Section;
-use super::transforms::{self, Scope};
-use super::{UserType, binary, image, kaldi, text};
+use super::speech::{self, Common};
+use super::{UserType, binary, text};
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use cntk_reader_core::format::options::{Adapter, Format};
 use cntk_reader_core::option;
@@ -30,7 +28,7 @@ const DEFAULT_USER_WINDOW: u64 = 128;
 
 /// Deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys` says otherwise. CNTK does not
 /// count binary labels and lattices.
-const TEXTUAL_TYPES: [&str; 3] = ["HTKFeatureDeserializer", "HTKMLFDeserializer", kaldi::TYPE];
+const TEXTUAL_TYPES: [&str; 3] = ["HTKFeatureDeserializer", "HTKMLFDeserializer", speech::KALDI];
 
 /// What the reader puts into the section of every deserializer.
 struct Inherited {
@@ -89,7 +87,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         section.get_or("checkData", true)?;
     }
     let order = if !write && section.get_or("randomize", true)? {
-        let only_images = deserializers.len() == 1 && has(image::TYPE);
+        let only_images = deserializers.len() == 1 && has(images::TYPE);
         Order::Block {
             window: if is_listed_late(&deserializers) {
                 read_user_window(section)?
@@ -114,15 +112,13 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         Order::InOrder
     };
     // CNTK 2.7: `ImageDeserializer` alone is the reason. Results do not depend on it; users' code might.
-    let has_images = has(image::TYPE) || has(image::BASE64_TYPE);
+    let has_images = has(images::TYPE) || has(images::BASE64_TYPE);
     let has_others = !adapters.is_empty() && !deserializers.iter().any(|one| one.facts().is_foreign);
     let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
     let mut deserializers = deserializers;
     for one in &mut deserializers {
-        if let Some(image) = one.of_mut::<ImageOptions>() {
-            image.max_errors = max_errors;
-        }
+        images::tolerate(&mut **one, max_errors);
     }
     let lockstep = read_lockstep(section, packing, is_listed_late(&deserializers))?;
     let local_timeline = section.get_or("localTimeline", !lockstep)?;
@@ -390,7 +386,7 @@ fn read_deserializers(
                 obstacle.get_or_insert_with(|| (obstacle_of(name, !user.composable), element.clone()));
             }
             let number = deserializers.len();
-            adapters.extend(transforms::read_streams(element, number, false, inherited.reproducible, scope)?);
+            adapters.extend(images::read_streams(element, number, false, inherited.reproducible, scope)?);
             let user = UserOptions { name: name.clone(), composable };
             deserializers.push(Box::new(user));
             continue;
@@ -405,7 +401,7 @@ fn read_deserializers(
         }
         note_keys_of_readers(element);
         let element = element.with(&values);
-        let is_ours = name == kaldi::TYPE && !element.exists_here("module");
+        let is_ours = name == speech::KALDI && !element.exists_here("module");
         let module = if is_ours {
             String::new()
         } else {
@@ -440,15 +436,15 @@ fn read_deserializers(
             Native::Image(base64) => {
                 let scope = Scope { module: &module, ..scope };
                 let common =
-                    image::Common { element: common.element, reproducible: inherited.reproducible, scope };
-                Box::new(image::read(base64, &element, common)?)
+                    images::Common { element: common.element, reproducible: inherited.reproducible, scope };
+                images::read(base64, &element, common)?
             }
-            Native::Speech(kind) => htk::read(kind, &element, &common)?,
-            Native::Kaldi => Box::new(kaldi::read(&element, &common)?),
+            Native::Speech(kind) => speech::read(kind, &element, &common)?,
+            Native::Kaldi => speech::read_kaldi(&element, &common)?,
         });
         if matches!(native, Native::Text | Native::Binary) {
             let number = deserializers.len() - 1;
-            adapters.extend(transforms::read_streams(&element, number, true, inherited.reproducible, scope)?);
+            adapters.extend(images::read_streams(&element, number, true, inherited.reproducible, scope)?);
         }
         if !matches!(native, Native::Image(_)) {
             check_transforms(&element, native.module())?;
@@ -522,7 +518,7 @@ fn is_foreign(module: &str) -> bool {
 
 /// Whether a deserializer is of images, and other modules have some of their transforms.
 fn is_chained_to_foreign(module: &str, element: &Section) -> bool {
-    Module::by_name(module) == Some(Module::Image) && transforms::has_foreign(element)
+    Module::by_name(module) == Some(Module::Image) && images::has_foreign(element)
 }
 
 /// The error of a reader without deserializers.

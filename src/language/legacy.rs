@@ -3,7 +3,7 @@
 use super::composite::{read_common, read_level};
 use super::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
-use super::{binary, htk_legacy, image_legacy, text};
+use super::{binary, images, speech, text};
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::format::options::Format;
 use cntk_reader_core::message::spelling::nearest;
@@ -106,12 +106,12 @@ pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
 
 /// Options of a section with `readerType = "ImageReader"`.
 pub(super) fn read_image(section: &Section) -> Result<ReaderSettings> {
-    image_legacy::read(section, read_element(section)?)
+    images::read_legacy(section, read_element(section)?)
 }
 
 /// Options of a section with `readerType = "HTKMLFReader"` or `"HTKDeserializers"`.
 pub(super) fn read_htk(section: &Section) -> Result<ReaderSettings> {
-    htk_legacy::read(section, read_element(section)?)
+    speech::read_legacy(section, read_element(section)?)
 }
 
 /// Options of a section with `readerType = "CNTKBinaryReader"`. It packs sequences, whatever `frameMode` says.

@@ -11,11 +11,7 @@ mod composite;
 mod convert;
 mod expand;
 mod file;
-mod htk;
-mod htk_legacy;
-mod image;
-mod image_legacy;
-mod kaldi;
+mod images;
 mod legacy;
 mod lexer;
 mod module;
@@ -23,9 +19,9 @@ mod native;
 pub mod options;
 mod section;
 mod source;
+mod speech;
 mod syntax;
 mod text;
-mod transforms;
 pub mod typed;
 mod unread;
 pub mod values;
@@ -39,10 +35,13 @@ pub use array::Array;
 pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;
+#[cfg(feature = "images")]
+pub use typed::{Base64ImageDeserializer, ImageDeserializer};
+pub use typed::{CbfDeserializer, CtfDeserializer, ReaderOptions};
+#[cfg(feature = "speech")]
 pub use typed::{
-    Base64ImageDeserializer, CbfDeserializer, CtfDeserializer, HtkFeatureDeserializer,
-    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
-    ReaderOptions,
+    HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
+    LatticeDeserializer,
 };
 
 use cntk_reader_core::Result;
@@ -52,7 +51,9 @@ use cntk_reader_core::format::options::Format;
 use cntk_reader_core::log::Logger;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;
-use options::{BinaryOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions};
+use options::{BinaryOptions, ReaderSettings, Release, TextOptions};
+#[cfg(feature = "images")]
+use options::{ImageOptions, TransformOptions};
 use source::SourceText;
 use std::path::Path;
 use std::str::FromStr;
@@ -300,15 +301,25 @@ pub fn speech_deserializer(
     native::speech_deserializer(section, name, is_primary, hash_keys)
 }
 
+/// The error of a section that needs a feature which the library was built without.
+#[cfg(not(all(feature = "images", feature = "speech")))]
+fn without(feature: &str, section: &Section) -> Error {
+    let message = format!("'{}' needs {feature}, which this library was built without.", section.path());
+    let detail = format!("Build 'cntk-reader' with the feature '{feature}', one of its default features.");
+    Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail)
+}
+
 /// Options of one deserializer of the module for images, as CNTK's composite reader hands them to it: without transforms, which
 /// the host makes itself.
+#[cfg(feature = "images")]
 pub fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
     native::image_deserializer(section, name)
 }
 
 /// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
+#[cfg(feature = "images")]
 pub fn transform(section: &Section, name: &str) -> Result<TransformOptions> {
-    transforms::read_single(section, name)
+    images::read_transform(section, name)
 }
 
 /// The type of a reader's values, which CNTK's composite reader writes into each section that it hands to a module (`precision`).

@@ -1,11 +1,14 @@
 //! The library's own deserializers: their types, and the section of one alone.
 
-use super::htk::{self, Common, SpeechType};
+use super::images;
 use super::legacy::parse_precision;
 use super::module::Module;
-use super::options::{BinaryOptions, ImageOptions, TextOptions};
+#[cfg(feature = "images")]
+use super::options::ImageOptions;
+use super::options::{BinaryOptions, TextOptions};
 use super::section::Section;
-use super::{binary, image, kaldi, text};
+use super::speech::{self, Common, SpeechType};
+use super::{binary, text};
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::format::options::Format;
 use cntk_reader_core::stream::ElementType;
@@ -54,14 +57,14 @@ pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {
         (Module::Text, TEXT_TYPE) => return Ok(Native::Text),
         (Module::Binary, BINARY_TYPE) => return Ok(Native::Binary),
         // CNTK's API insists on a module.
-        (Module::Htk, kaldi::TYPE) => return Ok(Native::Kaldi),
+        (Module::Htk, speech::KALDI) => return Ok(Native::Kaldi),
         (Module::Htk, _) => {
             if let Some(kind) = SpeechType::by_name(name) {
                 return Ok(Native::Speech(kind));
             }
         }
-        (Module::Image, image::TYPE) => return Ok(Native::Image(false)),
-        (Module::Image, image::BASE64_TYPE) => return Ok(Native::Image(true)),
+        (Module::Image, images::TYPE) => return Ok(Native::Image(false)),
+        (Module::Image, images::BASE64_TYPE) => return Ok(Native::Image(true)),
         _ => {}
     }
     let error = match known {
@@ -112,8 +115,8 @@ pub(super) fn speech_deserializer(
         boundaries_of_frames: false,
     };
     match check_type("HTKDeserializers", name)? {
-        Native::Speech(kind) => htk::read(kind, section, &common),
-        _ => Ok(Box::new(kaldi::read(section, &common)?)),
+        Native::Speech(kind) => speech::read(kind, section, &common),
+        _ => speech::read_kaldi(section, &common),
     }
 }
 
@@ -123,11 +126,12 @@ pub(super) fn element_of_section(section: &Section) -> Result<ElementType> {
 }
 
 /// See [`super::image_deserializer`].
+#[cfg(feature = "images")]
 pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
     let element = element_of_section(section)?;
     match check_type("ImageReader", name)? {
         Native::Image(base64) => {
-            let options = image::read_single(base64, section, element)?;
+            let options = images::read_single(base64, section, element)?;
             Ok(ImageOptions { as_cntk: true, draws: None, ..options })
         }
         _ => Err(Error::internal("The module of images has other deserializers.")),

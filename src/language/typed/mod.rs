@@ -3,10 +3,14 @@
 //! A builder only collects [`Values`]; [`crate::language`] reads them as it reads those of a text, with the same defaults,
 //! checks and messages.
 
+#[cfg(feature = "images")]
 pub mod image;
+#[cfg(feature = "speech")]
 mod speech;
 
+#[cfg(feature = "images")]
 pub use image::{Base64ImageDeserializer, ImageDeserializer};
+#[cfg(feature = "speech")]
 pub use speech::{
     HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
     LatticeDeserializer,

@@ -3,10 +3,11 @@
 //! CNTK looks each key up from one of three sections outwards: that of the stream, `input` around it, or that of the
 //! deserializer. The order of the reads decides which of several mistakes is reported, and is CNTK's.
 
-use super::composite::read_level;
-use super::options::{HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
-use super::section::Section;
-use super::text;
+use super::{Common, SpeechType};
+use crate::language::composite::read_level;
+use crate::language::options::{HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
+use crate::language::section::Section;
+use crate::language::text;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use cntk_reader_core::file::{Confinement, DataFile, address};
 use cntk_reader_core::format::options::Format;
@@ -14,45 +15,12 @@ use cntk_reader_core::limits::MOST_LABEL_CLASSES;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::option;
 use cntk_reader_core::option::FrontEnd;
-use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, ErrorKind, Result};
 
 /// Bytes of a chunk of labels or lattices unless `chunkSizeInBytes` says otherwise.
 const DEFAULT_CHUNK_SIZE: u64 = 64 << 20;
 
-/// What is not in the section of a deserializer, but known where it is read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Common {
-    /// The deserializer is the first one.
-    pub is_primary: bool,
-    /// Keys are texts that are numbered by hash.
-    pub hash_keys: bool,
-    pub frame_mode: bool,
-    pub element: ElementType,
-    /// `phoneBoundaries` is accepted in frame mode.
-    pub boundaries_of_frames: bool,
-}
-
-/// The deserializers of CNTK's module for speech.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SpeechType {
-    Features,
-    Labels,
-    BinaryLabels,
-    Lattices,
-}
-
 impl SpeechType {
-    pub fn by_name(name: &str) -> Option<SpeechType> {
-        match name {
-            "HTKFeatureDeserializer" => Some(SpeechType::Features),
-            "HTKMLFDeserializer" => Some(SpeechType::Labels),
-            "HTKMLFBinaryDeserializer" => Some(SpeechType::BinaryLabels),
-            "LatticeDeserializer" => Some(SpeechType::Lattices),
-            _ => None,
-        }
-    }
-
     /// Labels and lattices only come with the utterances of other deserializers.
     fn check_primary(self) -> Result<()> {
         let error = match self {
@@ -71,7 +39,7 @@ impl SpeechType {
 }
 
 /// Reads an element of `deserializers`.
-pub(super) fn read(kind: SpeechType, section: &Section, common: &Common) -> Result<Box<dyn Format>> {
+pub fn read(kind: SpeechType, section: &Section, common: &Common) -> Result<Box<dyn Format>> {
     if common.is_primary {
         kind.check_primary()?;
     }

@@ -2,13 +2,14 @@
 //!
 //! The order of the reads decides which of several mistakes is reported, and is CNTK's.
 
-use super::convert::FromValue;
-use super::module::Module;
-use super::options::{
+use super::Scope;
+use crate::language::convert::FromValue;
+use crate::language::module::Module;
+use crate::language::options::{
     ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
     TransformOptions, TransformedStream, TransformedStreams, UserTransformOptions,
 };
-use super::section::Section;
+use crate::language::section::Section;
 use cntk_reader_core::error::ExceptionClass::{self, InvalidArgument, Runtime};
 use cntk_reader_core::format::options::Adapter;
 use cntk_reader_core::limits::LARGEST_SIDE;
@@ -18,30 +19,6 @@ use std::sync::Arc;
 
 /// The types of transforms that CNTK's module for images has.
 const TYPES: &str = "'Crop', 'Scale', 'Color', 'Intensity', 'Mean', 'Transpose' and 'Cast'";
-
-/// What is not in the section of a transform, but known where it is read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scope<'a> {
-    /// The module of the deserializer, which has the transforms that name no other module.
-    pub module: &'a str,
-    /// Names of users' transforms.
-    pub users: &'a [&'a str],
-}
-
-/// Whether a stream of a deserializer has a transform of a module that the library does not have. What is wrong with the section
-/// is not found out here.
-pub(super) fn has_foreign(deserializer: &Section) -> bool {
-    // What is looked at here does not count as read.
-    let Ok(input) = deserializer.unlogged().section("input") else { return false };
-    let names_other = |transform: &Section| {
-        transform.exists_here("module")
-            && transform.text("module").is_ok_and(|module| Module::by_name(&module).is_none())
-    };
-    input.keys().any(|stream| {
-        let transforms = input.child(stream).and_then(|stream| stream.array_or_empty("transforms"));
-        transforms.is_ok_and(|transforms| transforms.sections().flatten().any(|one| names_other(&one)))
-    })
-}
 
 /// Reads the array `transforms` of a stream's section.
 pub(super) fn read(stream: &Section, scope: Scope<'_>) -> Result<Vec<TransformOptions>> {

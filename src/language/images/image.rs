@@ -1,30 +1,17 @@
 //! The keys of the deserializers of images: `ImageDeserializer` and `Base64ImageDeserializer`.
 
-use super::composite::read_level;
-use super::options::ImageOptions;
-use super::section::Section;
-use super::transforms::{self, Scope};
+use super::{Common, transforms};
+use crate::language::composite::read_level;
+use crate::language::options::ImageOptions;
+use crate::language::section::Section;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// The types that stand for them in configurations.
-pub(super) const TYPE: &str = "ImageDeserializer";
-pub(super) const BASE64_TYPE: &str = "Base64ImageDeserializer";
-
 /// Columns times rows of an image that are decoded at most, unless `maxPixels` says otherwise.
 pub(super) const DEFAULT_MAX_PIXELS: u64 = cntk_reader_core::limits::MOST_PIXELS;
-
-/// What is not in the section of a deserializer, but known where it is read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Common<'a> {
-    pub element: ElementType,
-    /// The reader's `reproducibleTransforms`.
-    pub reproducible: bool,
-    pub scope: Scope<'a>,
-}
 
 /// Reads an element of `deserializers`.
 pub(super) fn read(base64: bool, section: &Section, common: Common<'_>) -> Result<ImageOptions> {

@@ -1,12 +1,13 @@
 //! Readers chosen by `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: every stream is a section of the reader's own,
 //! and its keys are looked up outwards without a limit.
 
-use super::composite::{AUTO_WINDOW, read_common, read_level};
-use super::convert::{FromValue, WidenedInt};
-use super::htk::{self, Common, SpeechStream, SpeechType};
-use super::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
-use super::section::Section;
-use super::text;
+use super::htk::{self, SpeechStream};
+use super::{Common, SpeechType};
+use crate::language::composite::{AUTO_WINDOW, read_common, read_level};
+use crate::language::convert::{FromValue, WidenedInt};
+use crate::language::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
+use crate::language::section::Section;
+use crate::language::text;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use cntk_reader_core::format::options::Format;
 use cntk_reader_core::log::{Level, Logger};

@@ -1,13 +1,14 @@
 //! Readers chosen by `readerType = "ImageReader"`: images and labels in sections of the reader's own, and the keys of all
 //! transforms in that of the images. Keys are looked up outwards without a limit.
 
-use super::composite::{read_common, read_level};
 use super::image::{self, Streams};
-use super::options::{
+use super::transforms;
+use crate::language::composite::{read_common, read_level};
+use crate::language::options::{
     CropKind, ImageOptions, Order, Packing, ReaderSettings, Shape, TransformOptions, WindowSize,
 };
-use super::section::Section;
-use super::{text, transforms};
+use crate::language::section::Section;
+use crate::language::text;
 use cntk_reader_core::error::ExceptionClass::Runtime;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;

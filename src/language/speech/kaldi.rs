@@ -1,15 +1,13 @@
 //! The keys of the deserializer of Kaldi archives. CNTK has none; they are those of HTK features where they mean the same.
 
-use super::htk::{self, Common, SpeechStream};
-use super::options::KaldiOptions;
-use super::section::Section;
+use super::Common;
+use super::htk::{self, SpeechStream};
+use crate::language::options::KaldiOptions;
+use crate::language::section::Section;
 use cntk_reader_core::error::ExceptionClass::InvalidArgument;
 use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
 use cntk_reader_core::stream::Storage;
 use cntk_reader_core::{Error, Result};
-
-/// The type that stands for it in configurations.
-pub(super) const TYPE: &str = "KaldiDeserializer";
 
 /// Reads an element of `deserializers`. All keys of the stream are looked up from its section outwards.
 pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
