@@ -113,8 +113,8 @@ pub fn abi(project: &Project) -> Result<String> {
 /// Reads the C layer only, one file after the other: the names of the engine do not belong into the header.
 fn generate(project: &Project) -> Result<Vec<u8>> {
     let config = cbindgen::Config::from_file(project.path("cbindgen.toml")).map_err(anyhow::Error::msg)?;
-    let layer = project.path("src/capi");
-    let list = std::fs::read_to_string(layer.join("mod.rs"))?;
+    let layer = project.path("crates/capi/src");
+    let list = std::fs::read_to_string(layer.join("lib.rs"))?;
     let nouns = list.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
     let files: Vec<_> = nouns.map(|noun| layer.join(noun).with_extension("rs")).collect();
     one_type_a_name(&files)?;

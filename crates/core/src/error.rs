@@ -190,6 +190,7 @@ impl Error {
     }
 
     /// There is no memory for this many bytes of something (`runtime_error`).
+    #[doc(hidden)]
     pub fn memory(bytes: usize, of: &str) -> Self {
         let message = format!("There is no memory for {bytes} bytes of {of}.");
         Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
@@ -197,6 +198,7 @@ impl Error {
 
     /// Sets whether the failure is one that does not go away by itself: see [`Error::may_pass`].
     #[must_use]
+    #[doc(hidden)]
     pub fn lasting(mut self, is_lasting: bool) -> Self {
         self.0.is_lasting = is_lasting;
         self
@@ -204,6 +206,7 @@ impl Error {
 
     /// Removes the full stop at the end of the message, where CNTK's text has none.
     #[must_use]
+    #[doc(hidden)]
     pub fn without_full_stop(self) -> Self {
         self.with_message(|message| message.truncate(message.trim_end_matches('.').len()))
     }
@@ -231,6 +234,7 @@ impl Error {
 
     /// The error in the words of the front end that the reader was opened with.
     #[must_use]
+    #[doc(hidden)]
     pub fn in_words_of(mut self, front_end: FrontEnd) -> Self {
         self.0.front_end = front_end;
         for text in [&mut self.0.message, &mut self.0.detail] {
@@ -263,6 +267,7 @@ impl Error {
 
     /// Adds a place in a configuration, unless a file or a line is known already.
     #[must_use]
+    #[doc(hidden)]
     pub fn in_configuration(mut self, file: Option<&str>, line: u64, column: u64, excerpt: String) -> Self {
         let place = &mut self.0.location;
         if place.file.is_none() && place.line.is_none() {
@@ -296,6 +301,7 @@ impl Error {
     /// Adds the parts of a place that are not known yet. A line without the file and offset that it belongs to is no place, so
     /// these three are added together, or not at all.
     #[must_use]
+    #[doc(hidden)]
     pub fn completed(mut self, place: Location) -> Self {
         let own = &mut self.0.location;
         if own.file.is_none() && own.line.is_none() {
@@ -331,11 +337,13 @@ impl Error {
 
     /// Whether the same call may succeed later although nothing was changed: disks, networks and
     /// memory recover. A file that is missing does not come back by itself.
+    #[doc(hidden)]
     pub fn may_pass(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory) && !self.0.is_lasting
     }
 
     /// Whether it tells nothing about later calls: this one was cancelled, or the error may pass.
+    #[doc(hidden)]
     pub fn is_of_one_call(&self) -> bool {
         self.0.kind == ErrorKind::Cancelled || self.may_pass()
     }
@@ -356,6 +364,7 @@ impl Error {
     }
 
     /// Message and detail with the ids of options, for another message in whoever's words.
+    #[doc(hidden)]
     pub fn templates(&self) -> (&str, &str) {
         (&self.0.message.template, &self.0.detail.template)
     }

@@ -186,6 +186,7 @@ impl Drawn {
     }
 
     /// The view after a region is cut out of an image of `columns` times `rows`, and mirrored.
+    #[doc(hidden)]
     pub fn cut(&mut self, (columns, rows): (u32, u32), region: Region, mirrored: bool) {
         let right = columns - region.left - region.width;
         let before = if self.mirrored { right } else { region.left };
@@ -197,6 +198,7 @@ impl Drawn {
     }
 
     /// The view after columns and rows are added around an image of `columns` times `rows`.
+    #[doc(hidden)]
     pub fn pad(&mut self, (columns, rows): (u32, u32), before: (u32, u32), after: (u32, u32)) {
         let left = if self.mirrored { after.0 } else { before.0 };
         let (x, y) = (self.width / f64::from(columns), self.height / f64::from(rows));

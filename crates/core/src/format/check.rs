@@ -49,6 +49,7 @@ impl Finding {
     }
 
     /// A note at a place, still without words.
+    #[doc(hidden)]
     pub fn at(location: Location) -> Finding {
         Finding { location, ..Finding::new(Severity::Note, "") }
     }
@@ -75,12 +76,14 @@ impl Finding {
     }
 
     /// The finding as a line of the log.
+    #[doc(hidden)]
     pub fn log_line(&self) -> String {
         let error = Error::data(&*self.message).with_detail(&self.detail);
         error.completed(self.location.clone()).to_string()
     }
 
     /// The finding in the words of a front end.
+    #[doc(hidden)]
     pub fn in_words_of(self, front_end: FrontEnd) -> Finding {
         let [message, detail] = [&self.message, &self.detail].map(|text| front_end.say(text).into_owned());
         Finding { message, detail, ..self }

@@ -101,6 +101,7 @@ pub enum FrontEnd {
 
 impl FrontEnd {
     /// The name of a reader's options in messages, where they were not read from a text.
+    #[doc(hidden)]
     pub fn reader_options(self) -> &'static str {
         match self {
             FrontEnd::Configuration => "reader options",

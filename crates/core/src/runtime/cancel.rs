@@ -196,11 +196,13 @@ pub struct Current(Option<Call>);
 
 impl Current {
     /// That of this thread.
+    #[doc(hidden)]
     pub fn get() -> Current {
         Current(here::with(|call| call.clone()))
     }
 
     /// Runs `work` for this call, on any thread.
+    #[doc(hidden)]
     pub fn within<R>(&self, work: impl FnOnce() -> R) -> R {
         /// Puts back what was there, also after a panic.
         struct Back(Option<Call>);
@@ -265,6 +267,7 @@ pub struct Waiting(Option<(Call, Arc<dyn Wake>)>);
 
 impl Waiting {
     /// An error if the call was cancelled. To be asked before each wait, with the lock held that the wait releases.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         match &self.0 {
             Some((call, _)) if call.is_cancelled() => Err(cancelled()),

@@ -49,6 +49,7 @@ impl UserChunk {
 
     /// A chunk of arrays that have this number of sequences, if there is one.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_count(mut self, count: Option<u32>) -> UserChunk {
         if let Content::Arrays(.., expected) = &mut self.0 {
             *expected = count;
@@ -56,6 +57,7 @@ impl UserChunk {
         self
     }
 
+    #[doc(hidden)]
     pub fn source(source: Box<dyn SequenceSource>) -> UserChunk {
         UserChunk(Content::Source(source))
     }

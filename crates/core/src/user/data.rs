@@ -141,6 +141,7 @@ impl Sequences {
     }
 
     /// A copy.
+    #[doc(hidden)]
     pub fn copied(&self) -> Result<Sequences> {
         let copied =
             |list: &Option<Vec<u32>>| list.as_ref().map(|list| room::copy(list, room::INDEX)).transpose();

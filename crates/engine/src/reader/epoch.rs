@@ -97,11 +97,18 @@ impl ReadConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch {
     #[doc(hidden)]
+    #[doc(hidden)]
     pub read: ReadConfig,
     /// In samples of all workers, or one of the numbers with a meaning: see [`crate::randomize::EpochConfig::samples`].
+    #[doc(hidden)]
+    #[doc(hidden)]
     pub samples: u64,
     /// In sweeps, see [`crate::randomize::EpochConfig::sweeps`].
+    #[doc(hidden)]
+    #[doc(hidden)]
     pub sweeps: u64,
+    #[doc(hidden)]
+    #[doc(hidden)]
     pub index: u64,
 }
 
@@ -172,6 +179,7 @@ impl Epoch {
 
     /// The same epoch with minibatches of as many steps as its minibatch size says, and as many lanes as `lanes_by_epoch`
     /// says: CNTK's old way to truncate sequences.
+    #[doc(hidden)]
     pub fn truncated_to_its_minibatch_size(mut self, lanes_by_epoch: &[u64]) -> Result<Epoch> {
         let index = usize::try_from(self.index).unwrap_or(usize::MAX);
         // The last number counts for all later epochs.

@@ -50,7 +50,7 @@ fn sources(without: &str) -> Vec<(String, String)> {
             let path = entry.path();
             let name = path.display().to_string();
             let is_left_out = !without.is_empty() && name.contains(without)
-                || name.contains("src/option/")
+                || name.contains("crates/core/src/option/")
                 || name.contains("tests")
                 || name.ends_with("schedules.rs");
             match path.is_dir() {
@@ -99,7 +99,7 @@ fn no_message_outside_of_the_language_names_a_key_of_it() {
     let keys: HashSet<&str> =
         DECLARED.iter().map(|option| option.key).filter(|key| !["file", "input"].contains(key)).collect();
     let mut found = Vec::new();
-    for (name, code) in sources("/src/config") {
+    for (name, code) in sources("/src/language") {
         let is_own = |line: &str| {
             !line.trim_start().starts_with("//") && !CNTKS.iter().any(|text| line.contains(text))
         };
@@ -194,7 +194,7 @@ fn words_are_those_of_the_interfaces() {
         let files = files.filter(|file| file.path().extension().is_some_and(|own| own == extension));
         files.map(|file| std::fs::read_to_string(file.path()).expect("a file")).collect()
     };
-    let rust = read("src/config/typed", "rs") + &read("src/config", "rs");
+    let rust = read("src/language/typed", "rs") + &read("src/language", "rs");
     let (cpp, python) = (read("include/cntk_reader", "hpp"), read("python/cntk_reader", "py"));
     let has = |text: &str, word: &str, after: &[&str]| {
         after.iter().any(|after| text.contains(&format!("{word}{after}")))

@@ -159,6 +159,7 @@ impl FileFormat {
     }
 
     /// [`FileFormat::of_file`] for a file that is open.
+    #[doc(hidden)]
     pub fn of_data(file: &DataFile) -> Result<FileFormat> {
         let mut head = vec![0; HEAD];
         let count = file.read_at(0, &mut head)?;
@@ -167,6 +168,7 @@ impl FileFormat {
 
     /// A sentence that says what a file is, and one that says what to do with it, for the error of a deserializer that expected
     /// something else. Empty if the format is unknown, or if it is the one that `expected` accepts.
+    #[doc(hidden)]
     pub fn explain(file: &DataFile, expected: impl Fn(FileFormat) -> bool) -> String {
         match FileFormat::of_data(file) {
             Ok(FileFormat::Text | FileFormat::Bytes) | Err(_) => String::new(),
@@ -182,6 +184,7 @@ impl FileFormat {
     }
 
     /// [`FileFormat::advice_on`] with the ids of options.
+    #[doc(hidden)]
     pub fn remedy_for(self, path: &str) -> &'static str {
         let is_unpacked = [".gz", ".gzip", ".zst", ".zstd"].iter().any(|ending| path.ends_with(ending));
         match self {
@@ -193,6 +196,7 @@ impl FileFormat {
     }
 
     /// Whether files of another format hardly ever look like this one: all that begin with fixed bytes, and CNTK's text format.
+    #[doc(hidden)]
     pub fn is_certain(self) -> bool {
         let has_header = matches!(
             self,
@@ -206,6 +210,7 @@ impl FileFormat {
     }
 
     /// Whether it is CNTK's text format, with whatever ids.
+    #[doc(hidden)]
     pub fn is_ctf(self) -> bool {
         matches!(self, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)
     }
@@ -305,6 +310,7 @@ impl FileFormat {
     }
 
     /// [`FileFormat::advice`] with the ids of options.
+    #[doc(hidden)]
     pub fn remedy(self) -> &'static str {
         match self {
             FileFormat::Empty => "Check how it was written.",
