@@ -2,9 +2,14 @@
 
 use crate::project::Project;
 
-/// The processor's model, and the largest instruction set that the library uses on it: a virtual machine's model may say neither.
+/// The processor's model, its family and model number, and the largest instruction set that the
+/// library uses on it: a virtual machine's model may be a brand only.
 pub fn processor() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    processor_of(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+}
+
+/// The processor that the text of `/proc/cpuinfo` describes.
+fn processor_of(info: &str) -> String {
     let value = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name));
         line.map(|line| line.trim_start_matches([' ', '\t', ':']))
@@ -18,7 +23,11 @@ pub fn processor() -> String {
     } else {
         ""
     };
-    format!("{}{instructions}", value("model name").unwrap_or("unknown processor"))
+    let numbers = match value("cpu family\t").zip(value("model\t")) {
+        Some((family, model)) => format!(" (family {family}, model {model})"),
+        None => String::new(),
+    };
+    format!("{}{numbers}{instructions}", value("model name").unwrap_or("unknown processor"))
 }
 
 /// CPUs that a process may use.
@@ -100,6 +109,13 @@ impl std::fmt::Display for Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_have_names_of_their_own() {
+        let info = "vendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\nflags\t\t: fpu avx2 sse\n";
+        assert_eq!(processor_of(info), "AMD EPYC (family 26, model 2) with AVX2");
+        assert_eq!(processor_of("BogoMIPS\t: 50\n"), "unknown processor");
+    }
 
     #[test]
     fn lists_of_cpus() {

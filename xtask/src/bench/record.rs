@@ -1,4 +1,5 @@
-//! The records of measurements, in `benches/record/`; the newest of each mode also in `docs/performance.md`.
+//! The records of measurements, in `benches/record/`: the newest of each mode and processor. The
+//! newest of each mode is also in `docs/performance.md`.
 
 use super::data::SHAPES;
 use super::family;
@@ -31,8 +32,9 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes the record of a run; returns its path. `tree` and `load` are the checkout and the machine's load before the run.
-/// Only the record of a clean tree goes into the document, and none of a seed that was used for tuning.
+/// Writes the record of a run; returns its path. `tree` and `load` are the checkout and the
+/// machine's load before the run. Only the record of a clean tree goes into the document and
+/// replaces older records, and none of a seed that was used for tuning.
 pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text: &str) -> Result<PathBuf> {
     let date = machine::date(project)?;
     let (title, suffix) = subject(options.mode);
@@ -53,6 +55,7 @@ pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text:
             "[{name}](../benches/record/{name}): commit {tree}, {processor}, {cores} CPUs, `{command}`"
         );
         publish(&project.path(DOCUMENT), options.mode, &format!("{head}\n\n{text}"))?;
+        delete_older(&path, suffix, &processor)?;
     }
     Ok(path)
 }
@@ -73,6 +76,32 @@ fn replace(document: &str, command: &str, text: &str) -> Result<String> {
     Ok(format!("{}\n{}\n\n{}", &document[..from], text.trim_end(), &document[to..]))
 }
 
+/// Deletes the other records of a mode and a processor; git history keeps them.
+fn delete_older(newest: &Path, suffix: &str, processor: &str) -> Result<()> {
+    for entry in std::fs::read_dir(newest.parent().context("a record is in a folder")?)? {
+        let path = entry?.path();
+        let name = path.file_name().context("a record has a name")?.to_string_lossy();
+        if path != newest
+            && is_of_mode(&name, suffix)
+            && is_of_processor(&std::fs::read_to_string(&path)?, processor)
+        {
+            std::fs::remove_file(&path).with_context(|| format!("deleting {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a record's file name is a date and a mode's suffix, and at most a number of the day.
+fn is_of_mode(name: &str, suffix: &str) -> bool {
+    let stem = name.strip_suffix(".md").and_then(|stem| stem.get("2024-05-31".len()..));
+    let Some(number) = stem.and_then(|stem| stem.strip_prefix(suffix)) else { return false };
+    number.is_empty() || number.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+fn is_of_processor(record: &str, processor: &str) -> bool {
+    record.contains(&format!("\n- machine: {processor}, "))
+}
+
 /// A name for the day's next record.
 fn unused(folder: &Path, stem: &str) -> PathBuf {
     let name = |number: u32| {
@@ -88,6 +117,17 @@ fn unused(folder: &Path, stem: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_of_a_mode_and_a_processor() {
+        let names =
+            ["2024-05-30.md", "2024-05-30-2.md", "2024-05-30-cntk.md", "2024-05-30-cntk-12.md", "README.md"];
+        assert_eq!(names.map(|name| is_of_mode(name, "")), [true, true, false, false, false]);
+        assert_eq!(names.map(|name| is_of_mode(name, "-cntk")), [false, false, true, true, false]);
+        let record = "# A title\n\n- commit: 0\n- machine: A processor with AVX2, 2 CPUs, 24 GiB memory\n";
+        assert!(is_of_processor(record, "A processor with AVX2"));
+        assert!(!is_of_processor(record, "A processor"));
+    }
 
     #[test]
     fn the_document_has_a_place_for_each_mode() {
