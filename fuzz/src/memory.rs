@@ -1,6 +1,6 @@
 //! Memory as on a machine that has little: what asks for too much at once gets none, as the library must expect.
 
-use cntk_reader::fuzzing::MOST_MEMORY;
+use cntk_reader_core::fuzzing::MOST_MEMORY;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
 

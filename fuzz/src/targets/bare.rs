@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::common::reading::check_errors;
-use cntk_reader::inspect::BareFiles;
+use cntk_reader_tools::inspect::BareFiles;
 
 /// Names of files: their endings are looked at.
 const NAMES: [&str; 10] =

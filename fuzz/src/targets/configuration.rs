@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::common::reading::{check_errors, epoch, use_it};
 use cntk_reader::language::from_text;
 use cntk_reader::language::options::TextOptions;
-use cntk_reader::deserialize::format::Format;
+use cntk_reader_core::format::options::Format;
 
 /// Configurations with larger dimensions are not run: a reader that is asked for gigabytes takes them.
 const LARGEST: u64 = 10_000;

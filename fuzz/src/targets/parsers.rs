@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::common::reading::outcomes;
 use crate::common::seen::Seen;
 use cntk_reader::language::from_text;
-use cntk_reader::fuzzing::{instruction_sets, leave_out_instruction_sets};
+use cntk_reader_core::fuzzing::{instruction_sets, leave_out_instruction_sets};
 use cntk_reader::set_threads;
 
 /// The input chooses a way, and is a text file.

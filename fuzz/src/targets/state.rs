@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::common::reading::{check_errors, read_on};
 use crate::common::scenario::{Scenario, open};
 use crate::common::seen::read;
-use cntk_reader::reader::{LOCAL_KEYS, POSITION_KEY};
+use cntk_reader_engine::reader::{LOCAL_KEYS, POSITION_KEY};
 
 /// Names of numbers, some of which a state has.
 const NAMES: [&str; 9] = [

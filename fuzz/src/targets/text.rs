@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::choices::Choices;
 use crate::common::reading::{check_errors, epoch, use_it};
 use cntk_reader::language::from_text;
-use cntk_reader::reader::Epoch;
+use cntk_reader_engine::reader::Epoch;
 
 /// A way to read a text file with the streams `x` and `s`.
 pub struct Way {

@@ -97,17 +97,13 @@ impl ReadConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch {
     #[doc(hidden)]
-    #[doc(hidden)]
     pub read: ReadConfig,
     /// In samples of all workers, or one of the numbers with a meaning: see [`crate::randomize::EpochConfig::samples`].
-    #[doc(hidden)]
     #[doc(hidden)]
     pub samples: u64,
     /// In sweeps, see [`crate::randomize::EpochConfig::sweeps`].
     #[doc(hidden)]
-    #[doc(hidden)]
     pub sweeps: u64,
-    #[doc(hidden)]
     #[doc(hidden)]
     pub index: u64,
 }
