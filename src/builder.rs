@@ -10,11 +10,11 @@ use crate::language::{
     HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
     LatticeDeserializer,
 };
+use cntk_reader_core::format::user::transform::{self, UserTransform};
+use cntk_reader_core::format::user::{Registered, UserDeserializer};
 use cntk_reader_core::message::names::Distinct;
 use cntk_reader_core::option::{self, FrontEnd};
 use cntk_reader_core::runtime::cancel::Canceller;
-use cntk_reader_core::user::transform::{self, UserTransform};
-use cntk_reader_core::user::{Registered, UserDeserializer};
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::settings::ReaderSettings;
 use cntk_reader_engine::reader::{self, Reader as Engine};

@@ -122,9 +122,9 @@ mod tests;
 pub use builder::Builder;
 pub use cntk_reader_core::error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
 pub use cntk_reader_core::format::recognize::FileFormat;
-pub use cntk_reader_core::log::{Level as LogLevel, set_sink as set_log_sink};
 pub use cntk_reader_core::option::FrontEnd;
 pub use cntk_reader_core::runtime::cancel::Canceller;
+pub use cntk_reader_core::runtime::log::{Level as LogLevel, set_sink as set_log_sink};
 pub use cntk_reader_core::runtime::pool::{set_threads, threads};
 pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 pub use cntk_reader_engine::pack::SparseColumns;
@@ -167,14 +167,14 @@ pub mod images {
 /// [`Builder::deserializer`], or [`UserTransform`](user::UserTransform) and give it to [`Builder::transform`].
 pub mod user {
     pub use cntk_reader_core::format::ChunkInfo;
-    pub use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
-    pub use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
-    pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
-    pub use cntk_reader_core::user::transform::UserTransform;
-    pub use cntk_reader_core::user::{
+    pub use cntk_reader_core::format::user::transform::UserTransform;
+    pub use cntk_reader_core::format::user::{
         Array, Buffer, DenseArray, FetchedChunk, Keys, Scalar, SequenceMatcher, Sequences, SparseArray,
         StreamData, UserChunk, UserDeserializer, UserSequence,
     };
+    pub use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
+    pub use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+    pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 }
 
 // What may move to, or be used from, other threads. A promise: code that breaks it does not compile.

@@ -3,7 +3,7 @@
 mod common;
 
 use cntk_reader::language::from_text;
-use cntk_reader_core::log::set_sink;
+use cntk_reader_core::runtime::log::set_sink;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_engine::randomize::SIZE_UNLIMITED;
 use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};

@@ -7,10 +7,10 @@ mod common;
 
 use cntk_reader::Result;
 use cntk_reader::language::{self, UserType};
-use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_core::user::{
+use cntk_reader_core::format::user::{
     Buffer, Registered, Scalar, Sequences, StreamData, UserChunk, UserDeserializer,
 };
+use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
 use common::child;
 use std::sync::Arc;

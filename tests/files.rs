@@ -6,7 +6,7 @@ mod common;
 use cntk_reader::language::from_text;
 use cntk_reader::{Error, Result};
 use cntk_reader_core::error::ErrorKind;
-use cntk_reader_core::log::set_sink;
+use cntk_reader_core::runtime::log::set_sink;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader, Sizes};
 use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};

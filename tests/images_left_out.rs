@@ -6,7 +6,7 @@
 mod common;
 
 use cntk_reader::language::{self, ReaderType, Section};
-use cntk_reader_core::log;
+use cntk_reader_core::runtime::log;
 use cntk_reader_engine::pack::Minibatch;
 use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::fmt::Write;

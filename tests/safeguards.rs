@@ -138,7 +138,7 @@ fn log_lines_of_sweeps_become_rarer() {
     let lines = Arc::new(Mutex::new(0));
     let mut reader = open(&text);
     let count = Arc::clone(&lines);
-    cntk_reader_core::log::set_sink(Some(Arc::new(move |_, line: &str| {
+    cntk_reader_core::runtime::log::set_sink(Some(Arc::new(move |_, line: &str| {
         *count.lock().expect("a lock") += usize::from(line.contains("half.ctf"));
     })));
     let mut in_sweeps = Vec::new();

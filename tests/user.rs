@@ -2,12 +2,12 @@
 
 use cntk_reader::language::{self, UserType};
 use cntk_reader::{Error, ErrorKind, Result};
-use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
-use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_core::user::{
+use cntk_reader_core::format::user::{
     FetchedChunk, Keys, Registered, SequenceMatcher, Sequences, StreamData, UserChunk, UserDeserializer,
     UserSequence,
 };
+use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -7,12 +7,12 @@ use cntk_reader::language::{self, ReaderType, Section};
 use cntk_reader::{Error, Result};
 use cntk_reader_core::error::Cause;
 use cntk_reader_core::format::ChunkInfo;
-use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
-use cntk_reader_core::stream::{StreamInfo, UNKNOWN_DIMENSION};
-use cntk_reader_core::user::{
+use cntk_reader_core::format::user::{
     Factory, FetchedChunk, Keys, Request, SequenceMatcher, Sequences, UserChunk, UserDeserializer,
     UserSequence,
 };
+use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
+use cntk_reader_core::stream::{StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader_engine::pack::Minibatch;
 use cntk_reader_engine::randomize::SIZE_UNLIMITED;
 use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};

@@ -4,7 +4,7 @@ use super::options::{BinaryOptions, WindowSize};
 use super::section::Section;
 use super::text::{self, DEFAULT_CHUNK_SIZE};
 use cntk_reader_core::Result;
-use cntk_reader_core::log::Logger;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::ElementType;
 
 /// What stands in the section of a binary deserializer or binary reader.

@@ -6,7 +6,7 @@ use cntk_reader_core::error::ExceptionClass::Runtime;
 use cntk_reader_core::file::text::decoded;
 use cntk_reader_core::file::{descriptor, with_retry};
 use cntk_reader_core::limits::{DEEPEST_INCLUSION, LARGEST_CONFIGURATION};
-use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::{Error, Result};
 use std::collections::HashSet;
 use std::fs::OpenOptions;

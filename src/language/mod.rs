@@ -48,8 +48,8 @@ use cntk_reader_core::Result;
 use cntk_reader_core::error::{Error, ExceptionClass};
 use cntk_reader_core::file::Confinement;
 use cntk_reader_core::format::options::Format;
-use cntk_reader_core::log::Logger;
 use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::ElementType;
 use options::{BinaryOptions, ReaderSettings, Release, TextOptions};
 #[cfg(feature = "images")]

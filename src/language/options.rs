@@ -1,7 +1,7 @@
 //! The options that a configuration sets, of the engine and of the formats.
 
+pub use cntk_reader_core::format::user::{ForeignOptions, UserOptions};
 pub use cntk_reader_core::option::release::{Quirks, Release};
-pub use cntk_reader_core::user::{ForeignOptions, UserOptions};
 pub use cntk_reader_engine::pack::Packing;
 pub use cntk_reader_engine::randomize::{Order, Pace, WindowSize};
 pub use cntk_reader_engine::reader::settings::{ReaderSettings, Shape};

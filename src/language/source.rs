@@ -4,7 +4,7 @@
 //! text, its offset in the [`Source`] that the piece was copied from.
 
 use cntk_reader_core::Error;
-use cntk_reader_core::option::Written;
+use cntk_reader_core::written::Written;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 

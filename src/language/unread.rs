@@ -1,10 +1,10 @@
 //! Reports keys that nothing reads: CNTK ignores them silently, and a misspelled key remains unnoticed.
 
 use super::source::Origin;
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::option::{self, FrontEnd};
 use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most lines of one report. More unknown keys mean that the text is for another program.

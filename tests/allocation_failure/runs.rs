@@ -6,7 +6,7 @@ use crate::user::{Arrays, Knows};
 use cntk_reader::Result;
 use cntk_reader::language::{UserType, from_text_with};
 use cntk_reader::{CtfDeserializer, ReaderOptions};
-use cntk_reader_core::user::Registered;
+use cntk_reader_core::format::user::Registered;
 use cntk_reader_engine::reader::{Others, Reader};
 use cntk_reader_tools::convert::{
     ConvertOptions, Data, Format, Listener, Progress, binary_to_text, convert, text_to_binary,

@@ -2,10 +2,10 @@
 
 use crate::exempt;
 use cntk_reader::Result;
-use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_core::user::{
+use cntk_reader_core::format::user::{
     Buffer, DenseArray, Keys, Sequences, SparseArray, StreamData, UserChunk, UserDeserializer,
 };
+use cntk_reader_core::stream::StreamInfo;
 use std::sync::Arc;
 
 /// Chunks, and sequences of each.

@@ -11,7 +11,7 @@ pub mod rng;
 pub mod scenario;
 pub mod seen;
 
-use cntk_reader_core::log;
+use cntk_reader_core::runtime::log;
 use std::sync::Arc;
 
 /// Drops the log lines of this process: tests provoke thousands of warnings on purpose.

@@ -2,9 +2,11 @@
 
 use super::sized::Sized;
 use super::text;
+use cntk_reader_core::format::user::{
+    Array, Buffer, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData,
+};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
-use cntk_reader_core::user::{Array, Buffer, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData};
 use cntk_reader_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;

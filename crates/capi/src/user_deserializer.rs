@@ -11,10 +11,10 @@ use super::user_data::{cntk_reader_user_sequences, cntk_reader_user_stream, wron
 use super::user_sequence::{cntk_reader_user_sequence, cntk_reader_user_sequence_data};
 use ::cntk_reader::language::UserType;
 use cntk_reader_core::format::ChunkInfo;
+use cntk_reader_core::format::user::{Registered, SequenceMatcher, Sequences, UserChunk, UserDeserializer};
 use cntk_reader_core::runtime::exit;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceInfo};
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
-use cntk_reader_core::user::{Registered, SequenceMatcher, Sequences, UserChunk, UserDeserializer};
 use cntk_reader_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;

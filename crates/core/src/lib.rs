@@ -15,6 +15,7 @@ pub mod corpus;
 pub mod cpu;
 pub mod error;
 pub mod file;
+pub mod fingerprint;
 pub mod format;
 /// What fuzz targets change inside the library, and the memory that they get.
 #[cfg(fuzzing)]
@@ -24,13 +25,12 @@ pub mod fuzzing {
 }
 pub mod image;
 pub mod limits;
-pub mod log;
 pub mod memory;
 pub mod message;
 pub mod option;
 pub mod runtime;
 pub mod sequence;
 pub mod stream;
-pub mod user;
+pub mod written;
 
 pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};

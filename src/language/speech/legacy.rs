@@ -10,8 +10,8 @@ use crate::language::section::Section;
 use crate::language::text;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use cntk_reader_core::format::options::Format;
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 

@@ -2,9 +2,10 @@
 
 use super::options::*;
 use super::*;
-use cntk_reader_core::log::Logger;
-use cntk_reader_core::option::{FrontEnd, Written};
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::written::Written;
 
 pub(super) const STREAMS: &str = "input=[x=[dim=1;format=dense]]";
 

@@ -2,7 +2,7 @@
 
 use super::{DataFile, FileState, changed};
 use crate::Result;
-use crate::format::fingerprint::{SEED, mix};
+use crate::fingerprint::{SEED, mix};
 use crate::memory::room;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -8,8 +8,8 @@
 use super::ChunkSource;
 use crate::Error;
 use crate::error::{ErrorKind, Location};
-use crate::log::{Level, Logger};
 use crate::option::FrontEnd;
+use crate::runtime::log::{Level, Logger};
 use crate::sequence::{SequenceView, ViewKind};
 use crate::stream::{Storage, StreamInfo};
 use byteorder::{ByteOrder, NativeEndian};

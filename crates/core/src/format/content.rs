@@ -8,7 +8,7 @@
 
 use crate::file::DataFile;
 use crate::file::xxh64::Xxh64;
-use crate::format::fingerprint::{SEED, mix};
+use crate::fingerprint::{SEED, mix};
 use crate::memory::room;
 use crate::{ErrorKind, Result};
 use std::ops::Range;

@@ -12,7 +12,6 @@ pub mod diagnostics;
 pub mod fetch;
 pub mod fetched;
 pub mod files;
-pub mod fingerprint;
 pub mod handle;
 pub mod index_cache;
 pub mod loader;
@@ -20,6 +19,7 @@ pub mod loading;
 pub mod options;
 pub mod recognize;
 pub mod sort;
+pub mod user;
 
 pub use crate::sequence::Loaded;
 

@@ -7,13 +7,11 @@
 pub mod release;
 pub mod schema;
 pub mod table;
-mod written;
 
 pub use schema::Kind;
 use schema::{DECLARED, Declared, Owner};
 use std::borrow::Cow;
 use table::{CLASSES, NAMED, Word};
-pub use written::Written;
 
 /// An option as messages name it, by its key in CNTK's language.
 pub fn of_key(key: &str) -> String {

@@ -6,6 +6,7 @@ pub mod exit;
 pub mod fork;
 pub mod helpers;
 pub mod lock;
+pub mod log;
 pub mod pool;
 pub mod sync;
 pub mod thread;

@@ -1,10 +1,10 @@
 //! The library's threads: one pool per process, started when first needed. A forked child starts a pool of its own.
 
 use crate::error::ExceptionClass;
-use crate::log::{Level, Logger};
 use crate::runtime::cancel::{self, Current};
 use crate::runtime::fork::{self, Hooks, Position, Process};
 use crate::runtime::lock::{AcrossFork, Mutex};
+use crate::runtime::log::{Level, Logger};
 use crate::runtime::sync::{self, ThreadPool};
 use crate::runtime::thread;
 use crate::{Error, ErrorKind, Result};

@@ -1,7 +1,7 @@
 //! Starting threads, which may fail: a process may have a limited number of them, and in containers often few.
 
-use crate::log::{Level, Logger};
 use crate::runtime::exit;
+use crate::runtime::log::{Level, Logger};
 use crate::runtime::sync::thread::{Builder, JoinHandle};
 use std::io;
 use std::sync::Once;

@@ -4,9 +4,9 @@
 use cntk_reader_core::Error;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::AnyDeserializer;
-use cntk_reader_core::option::Written;
 use cntk_reader_core::sequence::{SequenceId, SequenceKey};
 use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::written::Written;
 use std::fmt::Write as _;
 use std::sync::Arc;
 

@@ -14,14 +14,14 @@ use cntk_reader_core::format::check;
 use cntk_reader_core::format::fetch::check_late_shapes;
 use cntk_reader_core::format::options::{Context, Format, Users};
 use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::format::user::transform::UserTransform;
+use cntk_reader_core::format::user::{Factory, Registered, lacks_list_of};
 use cntk_reader_core::format::{AnyDeserializer, Deserializer, InFrameMode};
-use cntk_reader_core::log::Logger;
 use cntk_reader_core::message::names::Distinct;
-use cntk_reader_core::option::Written;
 use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::runtime::pool::Pool;
-use cntk_reader_core::user::transform::UserTransform;
-use cntk_reader_core::user::{Factory, Registered, lacks_list_of};
+use cntk_reader_core::written::Written;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 

@@ -3,9 +3,10 @@
 use crate::pack::Packing;
 use crate::randomize::{Order, Pace};
 use cntk_reader_core::format::options::{Adapter, Format};
+use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::option::release::Release;
-use cntk_reader_core::option::{FrontEnd, Written};
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::written::Written;
 use std::sync::Arc;
 
 /// Everything a reader is built from.

@@ -1,9 +1,9 @@
 //! Images with something wrong, each counted once: the first one is logged at once, the first ten
 //! at the end of a sweep.
 
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use std::collections::{BTreeMap, HashSet};
 
 /// Images that a report names.

@@ -12,23 +12,23 @@ use crate::source::ImageOptions;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::file::{self, Confinement, FirstStates, is_lasting};
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::{PARTS, Sampler};
 use cntk_reader_core::format::diagnostics::Diagnostics;
 use cntk_reader_core::format::fetch::Parts;
-use cntk_reader_core::format::fingerprint::{SEED, mix};
 use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::user::transform::UserTransform;
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
     Lengths, Loaded, Loading, SequenceFacts, SourceFacts, SourceMemory,
 };
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_core::user::transform::UserTransform;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use rayon::slice::ParallelSliceMut;
 use std::collections::VecDeque;

@@ -5,7 +5,7 @@ use super::storage::{self, Matrix};
 use super::view::View;
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 use cntk_reader_core::image::ImageInfo;
-use cntk_reader_core::log::Repeated;
+use cntk_reader_core::runtime::log::Repeated;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 

@@ -18,6 +18,7 @@ use cntk_reader_core::format::diagnostics::Diagnostics;
 use cntk_reader_core::format::fetch::{Failure, FetchedData, Parts};
 use cntk_reader_core::format::fetched::Fetched;
 use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::user::transform::UserTransform;
 use cntk_reader_core::format::{
     Ahead, AnyDeserializer, Chunk, ChunkErrors, ChunkInfo, ChunkSource, ChunkTable, Deserializer,
     IncrementalTable, Joinable, Lengths, Listing, ListingDeserializer, SequenceFacts, SourceFacts,
@@ -29,7 +30,6 @@ use cntk_reader_core::sequence::{
     ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ValueForm, ViewKind,
 };
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION, bytes_of};
-use cntk_reader_core::user::transform::UserTransform;
 use cntk_reader_core::{Error, Result};
 pub use options::{TransformedStream, TransformedStreams};
 use output::Output;

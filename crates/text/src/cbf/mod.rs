@@ -27,21 +27,21 @@ use chunk::BinaryChunk;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::file::DataFile;
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::buffer::BufferPool;
 use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::Sampler;
 use cntk_reader_core::format::diagnostics::Diagnostics;
-use cntk_reader_core::format::fingerprint::{SEED, mix};
 use cntk_reader_core::format::handle::FileHandle;
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
     SequenceFacts, SourceFacts, SourceMemory,
 };
-use cntk_reader_core::log::Level;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::message::names::Distinct;
 use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::log::Level;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, ErrorKind, Result};

@@ -5,7 +5,7 @@ use super::*;
 use crate::cbf::BinaryOptions;
 use cntk_reader_core::file::faults::{Fault, Faults, Operation};
 use cntk_reader_core::format::Loaded;
-use cntk_reader_core::log::Logger;
+use cntk_reader_core::runtime::log::Logger;
 
 /// A file in the layout of CNTK's public page: `x` dense 2, `s` sparse 5, two sequences.
 const DOCUMENTED: &str = "\

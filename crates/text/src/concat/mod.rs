@@ -15,10 +15,10 @@ pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::{FILES, Sampler};
 use cntk_reader_core::format::diagnostics::Diagnostics;
-use cntk_reader_core::format::fingerprint::{SEED, mix};
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, ChunkTableExt, Deserializer, IncrementalTable, JoinedByKey,

@@ -5,7 +5,7 @@ use crate::ctf::{TextOptions, TextStream};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::faults::{Fault, Faults, Operation};
 use cntk_reader_core::format::{ChunkTable, Loaded};
-use cntk_reader_core::log::Logger;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::stream::{ElementType, Storage};
 use cntk_reader_core::{ErrorKind, Result};

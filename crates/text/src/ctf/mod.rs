@@ -36,11 +36,11 @@ use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
     SequenceFacts, SourceFacts, SourceMemory,
 };
-use cntk_reader_core::log::Level;
 use cntk_reader_core::memory::compact::arena::Recycler;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::cancel::carried;
 use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::log::Level;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::{ElementType, StreamInfo};

@@ -5,9 +5,9 @@ use cntk_reader_core::file::Confinement;
 use cntk_reader_core::format::AnyDeserializer;
 use cntk_reader_core::format::files::Files;
 use cntk_reader_core::format::options::{Context, Facts, Format, Opened, Signature};
-use cntk_reader_core::log::Logger;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::option::release::{Quirks, Release};
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 
 /// The largest number of errors that can be tolerated.

@@ -7,8 +7,8 @@
 use super::parse::report::{Line, WarningKind};
 use super::parse::rules::Rules;
 use cntk_reader_core::file::DataFile;
-use cntk_reader_core::log::{Level, has_doubled};
 use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::log::{Level, has_doubled};
 use cntk_reader_core::sequence::ChunkId;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::data::{Batch, Data};
 use cntk_reader_core::Result;
-use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::stream::StreamInfo;
 use std::fmt;
 

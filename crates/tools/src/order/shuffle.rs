@@ -1,7 +1,7 @@
 //! How well an order mixes the data.
 
 use super::{Distribution, OrderedMinibatch, OrderedSequence};
-use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::fingerprint::{SEED, mix};
 
 /// How well the sequences of minibatches are mixed, and a digest of their order.
 ///

@@ -23,7 +23,8 @@ fn code(paths: &[&str]) -> String {
     code
 }
 
-const RUST: [&str; 3] = ["src/language/typed/mod.rs", "src/language/typed/speech.rs", "src/language/typed/image.rs"];
+const RUST: [&str; 3] =
+    ["src/language/typed/mod.rs", "src/language/typed/speech.rs", "src/language/typed/image.rs"];
 const CPP: [&str; 3] = [
     "include/cntk_reader/configuration.hpp",
     "include/cntk_reader/speech.hpp",

@@ -22,10 +22,10 @@ use crate::pack::Packing;
 use chunk::{BundleChunk, BundleMap};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::{ExceptionClass, Location};
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::Sampler;
 use cntk_reader_core::format::diagnostics::Diagnostics;
-use cntk_reader_core::format::fingerprint::{SEED, mix};
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey, Lengths,

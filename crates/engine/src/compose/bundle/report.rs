@@ -4,8 +4,8 @@ use super::join::{Join, JoinOptions, Member};
 use crate::pack::Packing;
 use cntk_reader_core::Result;
 use cntk_reader_core::format::Deserializer;
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{SequenceId, SequenceKey};
 
 /// Sequences that a report names before it only counts them.

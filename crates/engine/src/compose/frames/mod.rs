@@ -11,18 +11,18 @@ mod tests;
 use super::bundle::{Bundle, too_few_frames};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
+use cntk_reader_core::fingerprint::mix;
 use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::Sampler;
 use cntk_reader_core::format::diagnostics::Diagnostics;
 use cntk_reader_core::format::fetch::Parts;
-use cntk_reader_core::format::fingerprint::mix;
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Ahead, Chunk, ChunkErrors, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode,
     IncrementalTable, Joinable, Lengths, Listing, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};
 use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_core::{Error, Result};

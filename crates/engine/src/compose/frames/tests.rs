@@ -6,7 +6,7 @@ use crate::pack::Packing;
 use cntk_reader_core::format::diagnostics::NoDiagnostics;
 use cntk_reader_core::format::loading::load;
 use cntk_reader_core::format::{JoinedByKey, LeafChunk};
-use cntk_reader_core::log::Logger;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::sequence::{SequenceView, ValueForm, ViewKind};
 use proptest::prelude::*;
 

@@ -16,25 +16,25 @@ use crate::source::ImageOptions;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
 use cntk_reader_core::file::DataFile;
+use cntk_reader_core::fingerprint::mix;
 use cntk_reader_core::format::buffer::{BufferPool, ChunkBuffer};
 use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::Sampler;
 use cntk_reader_core::format::diagnostics::Diagnostics;
 use cntk_reader_core::format::fetch::Parts;
-use cntk_reader_core::format::fingerprint::mix;
 use cntk_reader_core::format::loading::{Load, Starter};
+use cntk_reader_core::format::user::transform::UserTransform;
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
     Lengths, Loaded, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
 use cntk_reader_core::image::Region;
-use cntk_reader_core::log::Level;
-use cntk_reader_core::log::Logger;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::option::release::Quirks;
+use cntk_reader_core::runtime::log::Level;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_core::user::transform::UserTransform;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_text::ctf::index::{Index, IndexOptions};
 use record::{Record, Rules};

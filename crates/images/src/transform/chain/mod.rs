@@ -11,12 +11,12 @@ use super::scale::Fit;
 use super::view::{Frame, Maker, View};
 use super::{color, crop, intensity, scale, transpose};
 use crate::transform::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
+use cntk_reader_core::format::user::transform::UserTransform;
 use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Region};
 use cntk_reader_core::limits::MOST_IMAGE_VALUES;
-use cntk_reader_core::log::Repeated;
 use cntk_reader_core::runtime::lock::Mutex;
+use cntk_reader_core::runtime::log::Repeated;
 use cntk_reader_core::stream::ElementType;
-use cntk_reader_core::user::transform::UserTransform;
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 

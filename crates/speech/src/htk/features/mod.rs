@@ -27,7 +27,7 @@ use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};

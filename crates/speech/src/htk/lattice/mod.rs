@@ -14,18 +14,18 @@ use crate::htk::LatticeOptions;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::file::{DataFile, FileState};
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::buffer::{BufferPool, ChunkBuffer};
 use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::{FILES, Sampler};
 use cntk_reader_core::format::diagnostics::Diagnostics;
-use cntk_reader_core::format::fingerprint::{SEED, mix};
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{
     ChunkId, Loaded, SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind,
 };

@@ -2,10 +2,10 @@
 //!
 //! An utterance takes 16 bytes if the file has the order that its keys are numbered in, else 24 to 28.
 
-use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::{ChunkInfo, Lengths};
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::{Error, Result};
 use rayon::slice::ParallelSliceMut;

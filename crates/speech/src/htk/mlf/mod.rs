@@ -38,9 +38,9 @@ use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
     Lengths, SequenceFacts, SourceFacts, SourceMemory,
 };
-use cntk_reader_core::log::{Level, Logger, Repeated};
 use cntk_reader_core::memory::Meter;
 use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::log::{Level, Logger, Repeated};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::{Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};

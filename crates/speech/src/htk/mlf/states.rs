@@ -1,9 +1,9 @@
 //! The list of states (`labelMappingFile`): the class of each state name is its place in the list.
 
 use cntk_reader_core::file::DataFile;
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::memory::room::{self, Use};
 use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::{Error, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;

@@ -7,7 +7,7 @@ use super::tests::{options, records};
 use super::{Index, IndexOptions};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::DataFile;
-use cntk_reader_core::log::Logger;
+use cntk_reader_core::runtime::log::Logger;
 use proptest::prelude::*;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};

@@ -4,7 +4,7 @@ use super::SequenceSpan;
 use super::keys::Keys;
 use super::table::Table;
 use cntk_reader_core::file::DataFile;
-use cntk_reader_core::format::fingerprint::{SEED, mix};
+use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::sort::sort_like_std;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};

@@ -5,8 +5,8 @@
 use super::lookup::{Fingerprint, Sorted};
 use super::table::Table;
 use cntk_reader_core::Result;
-use cntk_reader_core::log::{Level, Logger};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use super::{IndexOptions, SequenceSpan};
 use cntk_reader_core::Result;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::handle::FileHandle;
-use cntk_reader_core::log::{Level, Logger};
+use cntk_reader_core::runtime::log::{Level, Logger};
 
 /// Bytes at the start of a file that are searched for a line with an id.
 const SEARCHED: u64 = 64 << 10;

@@ -10,8 +10,8 @@ use super::output::Output;
 use super::report::{Cause, Context, IN_LINE, Report, Stop};
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use crate::ctf::index::{SequenceSpan, is_space};
-use cntk_reader_core::log::Level;
 use cntk_reader_core::memory::compact::Value;
+use cntk_reader_core::runtime::log::Level;
 
 /// Reads one sequence from its bytes, `text`, and commits it. `text` is shorter than the span only if the file ends early.
 pub fn read_sequence<T: Value>(

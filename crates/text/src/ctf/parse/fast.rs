@@ -19,8 +19,8 @@ use super::{dense, sparse};
 use crate::ctf::index::SequenceSpan;
 use cntk_reader_core::cpu::digits::{leading_digits, load8};
 use cntk_reader_core::cpu::processor::{Processor, dispatch};
-use cntk_reader_core::log::Level;
 use cntk_reader_core::memory::compact::Value;
+use cntk_reader_core::runtime::log::Level;
 
 /// Bytes after a text that this parser may read.
 pub const PADDING: usize = BLOCK + TAIL;

@@ -5,7 +5,7 @@ use super::collect::{Collected, Note, UnknownNames};
 use super::number::Flaw;
 use super::rules::Rules;
 use cntk_reader_core::Error;
-use cntk_reader_core::log::Level;
+use cntk_reader_core::runtime::log::Level;
 use cntk_reader_core::sequence::SequenceKey;
 use std::fmt;
 

@@ -3,8 +3,8 @@
 use crate::ctf::TextOptions;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::ExceptionClass;
-use cntk_reader_core::log::Logger;
 use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::stream::Storage;
 use cntk_reader_core::{Error, Result};

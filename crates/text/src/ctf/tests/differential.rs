@@ -129,7 +129,7 @@ fn alike_as<T: Bits>(streams: &str, strict: bool, text: &[u8], max_errors: u64, 
 }
 
 fn alike_by<T: Bits>(rules: &Rules, text: &[u8]) {
-    cntk_reader_core::log::set_sink(Some(Arc::new(|_, _| ())));
+    cntk_reader_core::runtime::log::set_sink(Some(Arc::new(|_, _| ())));
     let expected = parse::<T>(rules, text, Way::Exact);
     assert_eq!(parse::<T>(rules, text, Way::Fast), expected);
     for processor in Processor::all() {
@@ -175,7 +175,7 @@ proptest! {
         let mut rules = rules("s:10s y:2", max_errors);
         rules.corpus = Arc::new(Corpus::Hashed);
         (rules.refuses_text_ids, rules.log.trace_level) = (refuses_text_ids, trace_level);
-        cntk_reader_core::log::set_sink(Some(Arc::new(|_, _| ())));
+        cntk_reader_core::runtime::log::set_sink(Some(Arc::new(|_, _| ())));
         let (mut spans, mut offset) = (Vec::new(), 0);
         for lines in lines.chunks(length) {
             let size = lines.iter().map(String::len).sum::<usize>() as u32;

@@ -47,7 +47,7 @@ proptest! {
             let place = place.index(text.len());
             text[place] = byte;
         }
-        cntk_reader_core::log::set_sink(Some(Arc::new(|_, _| ())));
+        cntk_reader_core::runtime::log::set_sink(Some(Arc::new(|_, _| ())));
         for streams in [STREAMS, WORDS] {
             let mut rules = rules(streams, 1000);
             rules.strict = strict;

@@ -2,7 +2,7 @@
 
 use super::{Report, exact, rules, spans};
 use crate::ctf::parse::output::Output;
-use cntk_reader_core::log::Level;
+use cntk_reader_core::runtime::log::Level;
 
 const TEXT: &str = "\
     1 |x 1 2|s 1:1\n\

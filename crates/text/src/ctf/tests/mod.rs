@@ -15,8 +15,8 @@ use super::parse::rules::{Rules, StreamRule};
 use super::segment;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::cpu::processor::Processor;
-use cntk_reader_core::log::Logger;
 use cntk_reader_core::memory::compact::Value;
+use cntk_reader_core::runtime::log::Logger;
 use std::sync::Arc;
 
 /// Rules for streams written as `x:2` (dense, dimension 2) or `s:10s` (sparse); a `*` after it marks the main stream.

@@ -5,7 +5,7 @@ use crate::htk::features::script::{Rules, Script};
 use crate::htk::features::table::Table;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::{InFrameMode, Joinable};
-use cntk_reader_core::log::Level;
+use cntk_reader_core::runtime::log::Level;
 
 /// The samples that a window of `left` frames before and `right` frames after makes of frames.
 fn windows(frames: &[Vec<f32>], left: usize, right: usize) -> Vec<Vec<f32>> {
