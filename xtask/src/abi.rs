@@ -6,12 +6,12 @@
 //! library exports the header's functions and no others (step `symbols`), so the stubs have the ABI of the library.
 
 use crate::header;
-use crate::project::{Project, empty_folder};
-use crate::steps::Tally;
-use crate::tools::{self, Tool};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use tasks::project::{Project, empty_folder};
+use tasks::tools::{self, Tool};
+use tasks::{Tally, dist};
 
 /// The dump.
 const DUMP: &str = "xtask/abi/libcntk_reader.abi";
@@ -21,7 +21,7 @@ const SYMBOLS: &str = "xtask/abi/symbols.txt";
 /// Writes both files anew.
 pub fn command(project: &Project) -> Result<()> {
     tools::need(project, &[Tool::Cxx, Tool::Abigail])?;
-    let header = std::fs::read_to_string(project.path(header::PATH))?;
+    let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let (stubs, dump) = (stubs(project, &header)?, project.path(DUMP));
     std::fs::create_dir_all(dump.parent().context("the dump is in a folder")?)?;
     abidw(project, &stubs, &dump)?;
@@ -41,7 +41,7 @@ pub fn symbols(project: &Project) -> Result<Vec<String>> {
 
 /// Compares the header's ABI with the committed dump. Additions fail too: they are to be committed with it.
 pub fn check(project: &Project) -> Result<Tally> {
-    let header = std::fs::read_to_string(project.path(header::PATH))?;
+    let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let stubs = stubs(project, &header)?;
     let committed = project.path(DUMP);
     ensure!(committed.exists(), "{DUMP} is missing. cargo xtask abi writes it.");

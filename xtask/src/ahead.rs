@@ -5,12 +5,13 @@
 //! one of them waits for the lock that it is made under, and finds it ready. What fails here is tried again by its step, which says why.
 //! The tool is not built here: its own tests have cargo put another program in the same place.
 
-use crate::project::Project;
-use crate::{dropin, fuzz, torch};
+use crate::fuzz;
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use tasks::project::Project;
+use tasks::pytorch;
 
 type Work = fn(&Project) -> Result<()>;
 
@@ -19,7 +20,7 @@ type Work = fn(&Project) -> Result<()>;
 const BUILDS: &[Work] = &[fuzz::build_ahead, dropin::modules];
 
 /// What is downloaded.
-const DOWNLOADS: &[Work] = &[|project| torch::environment(project).map(drop)];
+const DOWNLOADS: &[Work] = &[|project| pytorch::environment(project).map(drop)];
 
 /// The threads that do it. They end with this value, after the work at hand.
 pub struct Ahead {
@@ -42,7 +43,7 @@ impl Ahead {
                 }
             })
         };
-        let threads = match crate::machine::cores() {
+        let threads = match tasks::machine::cores() {
             0..=1 => Vec::new(),
             _ => [BUILDS, DOWNLOADS].map(begin).into(),
         };

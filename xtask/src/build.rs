@@ -1,14 +1,10 @@
 //! `cargo xtask build`: everything that users get, in release mode.
 
-use crate::cmake::{Build, install};
-use crate::dist::{self, Dist};
-use crate::dropin;
-use crate::project::Project;
-use crate::tools::{self, Tool};
 use anyhow::Result;
-
-/// Tools that building takes.
-pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::CMake];
+use tasks::cmake::{Build, install};
+use tasks::dist::{self, Dist};
+use tasks::project::Project;
+use tasks::{drivers, tools};
 
 /// Builds library, drivers and examples.
 pub fn command(project: &Project) -> Result<()> {
@@ -27,23 +23,12 @@ const WARNINGS: &str = "-Wall -Wextra -Wpedantic -Wconversion -Werror";
 
 /// Builds all of it, and prints each part with its time.
 pub fn everything(project: &Project) -> Result<Dist> {
-    tools::need(project, &TOOLS)?;
+    tools::need(project, &drivers::TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
-    project.part("drivers, with CMake against target/dist", || drivers(project, &dist))?;
+    project.part("drivers, with CMake against target/dist", || drivers::build(project, &dist))?;
     project.part("examples", || examples(project, &dist))?;
     dropin::modules(project)?;
     Ok(dist)
-}
-
-/// The drivers that replay scripts of reader calls: `replay` this library's, `host_replay` those of a module that CNTK
-/// loads, `host_v1` those of CNTK's reader for BrainScript.
-pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
-    let build = Build::configure(project, dist, "cpp_tests", "cmake/drivers", &[])?;
-    for driver in ["replay", "host_replay", "host_v1"] {
-        build.build(Some(driver))?;
-        install(&build.file(driver), &project.target.join("drivers").join(driver))?;
-    }
-    Ok(())
 }
 
 /// The example programs, each language as a project of its own.

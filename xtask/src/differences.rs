@@ -1,10 +1,10 @@
 //! `docs/differences.md`: every way in which CNTK 2.7 crashes, hangs or delivers something wrong names the tests that show what
 //! this reader does instead, and each named test exists.
 
-use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
+use tasks::project::Project;
 
 const PAGE: &str = "docs/differences.md";
 

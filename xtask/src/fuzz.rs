@@ -5,8 +5,6 @@ mod program;
 mod record;
 mod session;
 
-use crate::project::Project;
-use crate::steps::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -14,6 +12,8 @@ use program::{Program, Target};
 use session::Session;
 use std::path::PathBuf;
 use std::time::Duration;
+use tasks::Tally;
+use tasks::project::Project;
 
 /// Minutes for all targets, unless the arguments say otherwise.
 const MINUTES: f64 = 10.0;

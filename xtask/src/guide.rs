@@ -1,16 +1,15 @@
 //! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files are saved, commands run, and
 //! what they print is compared with the page. Its pictures are compared with what readers deliver.
 
-use crate::dist;
 use crate::document::{Block, blocks};
-use crate::project::{Project, empty_folder};
-use crate::steps::Tally;
-use crate::{build, python, tools};
+use crate::python_tests;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tasks::project::{Project, empty_folder};
+use tasks::{Tally, dist, drivers, python, tools};
 
 const FOLDER: &str = "docs/guide";
 
@@ -34,8 +33,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     if project.target != project.path("target") {
         return Tally::skipped("the guide's commands expect the library in the checkout's own folder target");
     }
-    tools::need(project, &build::TOOLS)?;
-    let environment = python::environment_with_wheel(project)?;
+    tools::need(project, &drivers::TOOLS)?;
+    let environment = python_tests::environment_with_wheel(project)?;
     let dist = dist::build(project)?;
     let pictures = match &environment {
         Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,

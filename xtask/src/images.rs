@@ -1,15 +1,15 @@
 //! The examples of images: pictures that a script makes, a classifier of them, stopped and resumed, and contact sheets; and the
 //! blocks of the guide, which read the same pictures.
 
+use crate::build;
 use crate::demo::Training;
-use crate::dist::{self, Dist};
 use crate::document::{Block, blocks};
-use crate::project::{Project, empty_folder};
-use crate::run::Run;
-use crate::steps::Tally;
-use crate::{build, python, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
+use tasks::dist::{self, Dist};
+use tasks::project::{Project, empty_folder};
+use tasks::run::Run;
+use tasks::{Tally, drivers, python, tools};
 
 /// What the script writes, but for the single pictures.
 const FILES: [&str; 8] = [
@@ -35,7 +35,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     if tools::on_path("python3").is_none() {
         return Tally::skipped("there is no python3, with which the pictures are made");
     }
-    tools::need(project, &build::TOOLS)?;
+    tools::need(project, &drivers::TOOLS)?;
     let folder = project.target.join("xtask/images");
     let (corpus, again) = (folder.join("corpus"), folder.join("again"));
     make(project, &corpus)?;

@@ -1,10 +1,9 @@
 //! The step `python-lint`: style and types of the Python package, its tests and the examples.
 
-use crate::project::Project;
-use crate::python;
-use crate::steps::Tally;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
+use tasks::project::Project;
+use tasks::{Tally, python};
 
 /// The tools. Their versions are fixed, because newer ones report more.
 const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17.6"];

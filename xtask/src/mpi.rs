@@ -1,11 +1,10 @@
 //! The MPI example: trains on 1 to 12 ranks, resumes with other numbers of ranks, and fails on one of them.
 
-use crate::cmake::{Build, install};
-use crate::dist;
-use crate::project::{Project, empty_folder};
-use crate::steps::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
+use tasks::cmake::{Build, install};
+use tasks::project::{Project, empty_folder};
+use tasks::{Tally, dist};
 
 /// Of 12, many have no sample in a minibatch.
 const RANKS: [usize; 5] = [1, 2, 3, 4, 12];
@@ -79,7 +78,7 @@ impl Example<'_> {
     }
 
     /// `mpirun` with options for a container: more ranks than cores, perhaps as root.
-    fn mpirun(&self) -> crate::run::Run {
+    fn mpirun(&self) -> tasks::run::Run {
         let run = self.project.run("mpirun").args(["--oversubscribe", "--timeout", PATIENCE]);
         run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     }

@@ -1,9 +1,9 @@
 //! Checks of the repository's text: no file names a machine's paths, and no link of a document is broken.
 
-use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::collections::HashSet;
 use std::path::Path;
+use tasks::project::Project;
 
 /// First folders of paths that exist on one machine only.
 const MACHINE_FOLDERS: [&str; 6] = ["home", "root", "Users", "work", "farm", "mnt"];

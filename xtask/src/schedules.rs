@@ -3,15 +3,14 @@
 //! The tests are those of the modules named `schedules` in the library, compiled with `--cfg shuttle`: see `src/sync.rs`. Only the
 //! library itself is compiled anew for that; what it depends on is shared with the tests of release mode.
 
-use crate::dist;
-use crate::programs::executables;
-use crate::project::Project;
-use crate::run::Run;
-use crate::steps::{Tally, libtest};
 use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tasks::programs::executables;
+use tasks::project::Project;
+use tasks::run::Run;
+use tasks::{Tally, dist, libtest};
 
 /// Orders of each test with `--long`. Tests of whole readers have fewer.
 const LONG: u64 = 100_000;

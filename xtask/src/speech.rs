@@ -1,13 +1,13 @@
 //! The speech example: a corpus that a script makes, and a classifier of its phones, stopped and resumed; and the programs of
 //! the guide, which read the same corpus.
 
+use crate::build;
 use crate::demo::Training;
-use crate::dist::{self, Dist};
-use crate::project::{Project, empty_folder};
-use crate::steps::Tally;
-use crate::{build, python, tools};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
+use tasks::dist::{self, Dist};
+use tasks::project::{Project, empty_folder};
+use tasks::{Tally, drivers, python, tools};
 
 /// What the script writes.
 const FILES: [&str; 7] =
@@ -21,7 +21,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     if tools::on_path("python3").is_none() {
         return Tally::skipped("there is no python3, with which the corpus is made");
     }
-    tools::need(project, &build::TOOLS)?;
+    tools::need(project, &drivers::TOOLS)?;
     let folder = project.target.join("xtask/speech");
     let (corpus, again) = (folder.join("corpus"), folder.join("again"));
     make(project, &corpus)?;

@@ -3,14 +3,15 @@
 //! The table in docs/trust.md is written by this command alone. Long commands run only where they are named; the rows of the
 //! others keep their figures.
 
-use crate::project::Project;
+use crate::packages::{self, ORACLE};
 use crate::sanitize::{self, Kind};
-use crate::steps::{Tally, libtest};
-use crate::{deny, differences, fuzz, machine, oracle, port, reproducible, schedules, soak, unsafe_code};
+use crate::{build, deny, differences, fuzz, port, reproducible, schedules, soak, unsafe_code};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::collections::BTreeMap;
+use tasks::project::Project;
+use tasks::{Tally, libtest, machine};
 
 /// The document with the table.
 const DOCUMENT: &str = "docs/trust.md";
@@ -22,7 +23,7 @@ const HEAD: &str = "| name |";
 const NOTHING: &str = "not run yet | ";
 
 /// How many random cases are compared with CNTK, through the C++ header and by the module in CNTK.
-const CASES: u64 = 1000;
+const CASES: &str = "1000";
 
 /// What integration tests print before figures that belong into the table.
 const FIGURES: &str = "figures: ";
@@ -47,14 +48,14 @@ const PROMISES: &[Promise] = &[
         promise: "The C++ header delivers CNTK 2.7's minibatches bit for bit",
         kept_by: "`cargo xtask oracle`",
         quick: false,
-        measure: |project| compared(oracle::long_form(project, false, CASES)?),
+        measure: |project| compared(project, "oracle"),
     },
     Promise {
         name: "module",
         promise: "CNTK 2.7 gets the same minibatches when the modules stand in place of its own, and ends in order",
         kept_by: "`cargo xtask oracle --module`",
         quick: false,
-        measure: |project| compared(oracle::long_form(project, true, CASES)?),
+        measure: |project| compared(project, "dropin"),
     },
     Promise {
         name: "differences",
@@ -264,8 +265,10 @@ fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
     Ok((first, end, figures.collect()))
 }
 
-/// Comparisons in words; those that failed are an error.
-fn compared(tally: Tally) -> Result<String> {
+/// Builds what it takes, and compares golden and random cases; in words. Those that failed are an error.
+fn compared(project: &Project, step: &str) -> Result<String> {
+    build::everything(project)?;
+    let tally = packages::step(project, ORACLE, &[step, "--cases", CASES])?;
     ensure!(tally.failed == 0, "{tally}");
     ensure!(tally.passed > 0, "CNTK could not be had here, so nothing was compared");
     Ok(format!("{} cases, all equal", tally.passed))

@@ -1,9 +1,9 @@
 //! How much unsafe code there is: counted by module, and compared with the table in docs/unsafe.md, so that none is added unseen.
 
-use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
+use tasks::project::Project;
 
 /// The document with the table.
 const DOCUMENT: &str = "docs/unsafe.md";

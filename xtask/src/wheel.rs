@@ -1,14 +1,13 @@
 //! `cargo xtask wheel`: the Python package with the library and the command-line tool inside, as one file for every Python 3; and
 //! the checks that make its name true: what the programs in it ask of a system is what the platform in the name promises.
 
-use crate::cross;
-use crate::project::{Project, empty_folder};
-use crate::run::Run;
-use crate::{dist, portable, python};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
+use tasks::project::{Project, empty_folder};
+use tasks::run::Run;
+use tasks::{cross, dist, portable, python};
 
 mod aarch64;
 

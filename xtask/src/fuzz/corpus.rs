@@ -1,12 +1,12 @@
 //! Corpora under version control: few and small inputs that reach the most.
 
 use super::program::{LONGEST, Program, Target, clean_after};
-use crate::project::{Project, empty_folder};
 use anyhow::{Context, Result, ensure};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use tasks::project::{Project, empty_folder};
 
 /// Most files of a target's corpus. All of them together take 4 MB of a disk that has blocks of 4 KB.
 const MOST: usize = 34;

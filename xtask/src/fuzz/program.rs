@@ -1,9 +1,9 @@
 //! The program with all targets: how it is built, and how it is called.
 
-use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tasks::project::Project;
 
 /// The compiler counts what is executed, and shows what is compared: the flags that cargo-fuzz passes.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

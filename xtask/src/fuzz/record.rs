@@ -1,12 +1,12 @@
 //! What runs came to: kept for each run, and added up in `fuzz/record.md`.
 
-use crate::machine;
-use crate::project::Project;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Write as _};
 use std::io::Write as _;
 use std::path::PathBuf;
+use tasks::machine;
+use tasks::project::Project;
 
 /// The document.
 const RECORD: &str = "fuzz/record.md";

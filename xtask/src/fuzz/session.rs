@@ -2,7 +2,6 @@
 
 use super::program::{Program, Target, clean_after};
 use super::record::{self, Figures};
-use crate::project::{Project, empty_folder};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::File;
@@ -11,6 +10,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use tasks::project::{Project, empty_folder};
 
 /// How targets are run.
 pub struct Session {

@@ -6,11 +6,11 @@
 //! `RUSTC_BOOTSTRAP` allows. The run-time libraries are those of the Clang with the compiler's LLVM.
 
 use super::Kind;
-use crate::project::Project;
-use crate::run::Run;
-use crate::steps::{Tally, libtest};
-use crate::tools::{self, CLANG_OF_RUST, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
 use anyhow::Result;
+use tasks::project::Project;
+use tasks::run::Run;
+use tasks::tools::{self, CLANG_OF_RUST, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
+use tasks::{Tally, libtest};
 
 /// The platform whose sanitizers are used.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

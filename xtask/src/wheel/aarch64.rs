@@ -1,13 +1,13 @@
 //! A trial of the wheel for 64-bit ARM under an emulator: the tool in it, and the package in Debian's Python.
 
 use super::unpack;
-use crate::cross::DEBIAN;
-use crate::project::{Project, empty_folder};
-use crate::python::FIRST_PROGRAM;
+use crate::python_tests::FIRST_PROGRAM;
 use anyhow::{Context, Result, ensure};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tasks::cross::DEBIAN;
+use tasks::project::{Project, empty_folder};
 
 /// Debian's packages of Python with NumPy, and of all that they load.
 const PACKAGES: [&str; 17] = [

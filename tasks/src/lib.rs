@@ -1,0 +1,22 @@
+//! What the project's own commands share: the checkout and its folders, programs that they run, tools that they need, and the
+//! library as they build it. Each command is in a package of its own: `xtask`, `oracle`, `benches`.
+
+#[macro_use]
+pub mod console;
+
+pub mod cli;
+pub mod cmake;
+pub mod cross;
+pub mod dist;
+pub mod drivers;
+pub mod machine;
+pub mod portable;
+pub mod programs;
+pub mod project;
+pub mod python;
+pub mod pytorch;
+pub mod run;
+pub mod tally;
+pub mod tools;
+
+pub use tally::{Tally, libtest};
