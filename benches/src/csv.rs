@@ -64,7 +64,13 @@ fn install(project: &Project) -> Result<Option<String>> {
         return Ok(None);
     }
     let installed = project.part("CNTK 2.7 with pandas", || {
-        project.run("bash").arg("oracle/scripts/install-cntk.sh").arg(&folder).arg("2.7").go()?;
+        project
+            .run("bash")
+            .envs(&project.installing())
+            .arg("oracle/scripts/install-cntk.sh")
+            .arg(&folder)
+            .arg("2.7")
+            .go()?;
         let pip = project.run(&folder.join("venv/bin/pip").to_string_lossy());
         pip.args(["install", "-q", "--disable-pip-version-check", "pandas"]).go()?;
         Ok(std::fs::write(folder.join("pandas-ready"), "")?)

@@ -9,6 +9,8 @@
 #   python    runs a script with this CNTK
 #   ready     marks a complete installation
 #
+# Packages of Debian that are missing are installed if CNTK_READER_INSTALL_PACKAGES is 1 and root runs the script.
+#
 # Status 3 means that this machine cannot have it; the last line of the output says why.
 set -euo pipefail
 
@@ -32,7 +34,7 @@ done
 # awk reads to the end of its input: if it ended early, ldconfig could die of SIGPIPE, and with pipefail this script too.
 find_library() { ldconfig -p | awk -v name="$1" '$1 == name && !found++ { print $NF }'; }
 mpi=$(find_library libmpi.so.40)
-if [ -z "$mpi" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+if [ -z "$mpi" ] && [ "${CNTK_READER_INSTALL_PACKAGES:-}" = 1 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -q || true
   apt-get install -q -y --no-install-recommends libopenmpi3 || apt-get install -q -y --no-install-recommends libopenmpi3t64 || true

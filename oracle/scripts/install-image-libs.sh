@@ -8,6 +8,8 @@
 # The system's libpng 1.6 behind the interface of 1.2: libpng12 (libpng12.c). A stand-in that does nothing: libjasper.
 # JPEG, PNG, BMP and TIFF images work afterwards, JPEG 2000 does not.
 #
+# Packages of Debian that are missing are installed if CNTK_READER_INSTALL_PACKAGES is 1 and root runs the script.
+#
 # Status 3 means that this machine cannot have them; the last line of the output says why.
 set -euo pipefail
 
@@ -17,7 +19,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 folder=$(cd "$1" && pwd)
 to=$folder/mpi
 export DEBIAN_FRONTEND=noninteractive
-command -v nasm >/dev/null || [ "$(id -u)" != 0 ] || apt-get install -q -y --no-install-recommends nasm || true
+installs() { [ "${CNTK_READER_INSTALL_PACKAGES:-}" = 1 ] && [ "$(id -u)" = 0 ]; }
+command -v nasm >/dev/null || ! installs || apt-get install -q -y --no-install-recommends nasm || true
 simd=OFF
 ! command -v nasm >/dev/null || simd=ON
 # The file says what was built: libraries of an older kind, and a libjpeg.so.8 without vector instructions once nasm is
@@ -33,14 +36,14 @@ trap 'rm -rf "$scratch"' EXIT
 
 # awk reads to the end of its input: if it ended early, ldconfig could die of SIGPIPE, and with pipefail this script too.
 tiff() { ldconfig -p | awk '$1 ~ /^libtiff\.so\.[56]$/ && !found++ { print $NF }'; }
-if [ -z "$(tiff)" ] && [ "$(id -u)" = 0 ]; then
+if [ -z "$(tiff)" ] && installs; then
   apt-get install -q -y --no-install-recommends libtiff6 || apt-get install -q -y --no-install-recommends libtiff5 || true
 fi
 [ -n "$(tiff)" ] || cannot "libtiff was not found (on Debian and Ubuntu the package libtiff6)"
 ln -sf "$(tiff)" "$to/libtiff.so.5"
 
 png() { ldconfig -p | awk '$1 == "libpng16.so.16" && !found++ { print $NF }'; }
-if [ -z "$(png)" ] && [ "$(id -u)" = 0 ]; then
+if [ -z "$(png)" ] && installs; then
   apt-get install -q -y --no-install-recommends libpng16-16 || true
 fi
 [ -n "$(png)" ] || cannot "libpng16 was not found (on Debian and Ubuntu the package libpng16-16)"

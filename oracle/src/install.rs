@@ -121,7 +121,7 @@ fn script(project: &Project, name: &str, cntk: &Cntk) -> Result<Option<String>> 
     let (reader, writer) = std::io::pipe()?;
     let mut command = Command::new("bash");
     command.arg(&path).arg(&cntk.folder).arg(cntk.version());
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    command.envs(project.installing()).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
     drop(command);
     let output = std::io::read_to_string(reader)?;

@@ -37,8 +37,7 @@ const ROOTS: [&str; 2] = ["/", "/usr/aarch64-linux-gnu"];
 /// What the tests start their own programs through.
 const TEST_RUNNER: &str = "CNTK_READER_TEST_RUNNER";
 
-/// The checkout as it is built for 64-bit ARM, under target/aarch64. Compilers and the emulator are installed where that is
-/// possible without asking; otherwise the error names them.
+/// The checkout as it is built for 64-bit ARM, under target/aarch64. The error names compilers and the emulator if they are missing.
 pub fn aarch64(project: &Project) -> Result<Project> {
     tools::need(project, &[Tool::CrossCxx, Tool::Emulator, Tool::CrossRust])?;
     let rustc = rustc(project).context("the Rust compiler for aarch64 is gone")?;

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+/// The environment variable that is `1` where missing packages of Debian are installed.
+const INSTALLS: &str = "CNTK_READER_INSTALL_PACKAGES";
+
 /// The checkout that a command works on.
 #[derive(Clone)]
 pub struct Project {
@@ -23,6 +26,8 @@ pub struct Project {
     pub long: bool,
     /// What is built in release mode is hardly optimized: it is built in a fraction of the time. Tests are built with it.
     pub quick: bool,
+    /// Missing packages of Debian are installed: the commands for newcomers do it, others name them.
+    pub installs: bool,
     /// The compilers, where programs are built for another processor than this machine's.
     pub cross: Option<Cross>,
 }
@@ -36,7 +41,8 @@ impl Project {
         let root = Path::new(&own).parent().context("the package has no parent folder")?.to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let target = std::path::absolute(target)?;
-        Ok(Project { root, target, verbose, silent: false, long: false, quick: false, cross: None })
+        let installs = std::env::var_os(INSTALLS).is_some_and(|value| value == "1");
+        Ok(Project { root, target, verbose, silent: false, long: false, quick: false, installs, cross: None })
     }
 
     /// A path below the root.
@@ -53,12 +59,17 @@ impl Project {
     pub fn cargo(&self, command: &str) -> Run {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let run = self.run(&cargo).named("cargo").arg(command).env("CARGO_TERM_COLOR", "never");
-        let run = run.env("CARGO_TARGET_DIR", &self.target);
+        let run = run.env("CARGO_TARGET_DIR", &self.target).envs(&self.installing());
         let run = if self.long { run.env("CNTK_READER_TEST_LONG", "1") } else { run };
         match &self.cross {
             Some(cross) => cross.configure(run),
             None => run,
         }
+    }
+
+    /// The variable by which programs in other packages, and scripts, install missing packages of Debian as well.
+    pub fn installing(&self) -> [(&'static str, &'static str); 1] {
+        [(INSTALLS, if self.installs { "1" } else { "0" })]
     }
 
     /// The folder in which cargo puts what it builds in release mode.

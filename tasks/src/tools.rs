@@ -134,8 +134,8 @@ impl Tool {
     }
 }
 
-/// Ensures that the tools are there. Installs missing ones where that is possible without asking; otherwise the error names
-/// them.
+/// Ensures that the tools are there. The error names the packages to install; where the project installs them by itself and may, there
+/// is none.
 pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
     // apt-get runs once at a time.
     static LOOKING: Mutex<()> = Mutex::new(());
@@ -154,7 +154,11 @@ pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
         install =
             format!("dpkg --add-architecture {} && sudo apt-get update && sudo {install}", cross::DEBIAN);
     }
-    if !(is_root() && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()) {
+    if !(project.installs
+        && is_root()
+        && Path::new("/etc/debian_version").exists()
+        && on_path("apt-get").is_some())
+    {
         bail!("Missing: {}.\nOn Debian and Ubuntu: sudo {install}", names.join(", "));
     }
     project.part(&format!("installing {} (apt-get)", names.join(", ")), || {

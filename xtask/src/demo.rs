@@ -15,6 +15,7 @@ const ACCURACY: f64 = 95.0;
 pub fn command(project: &Project) -> Result<()> {
     say!("The digits example: a softmax classifier trained from examples/data/digits.train.ctf");
     let clock = Instant::now();
+    let project = &Project { installs: true, ..project.clone() };
     build(project)?;
     let story = project.part("training, stopped and resumed", || resume(project))?;
     say!("\n{story}\nAll in {:.0} s.", clock.elapsed().as_secs_f64());

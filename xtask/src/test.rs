@@ -13,7 +13,7 @@ use tasks::{Tally, console};
 
 /// Runs the steps that the arguments name, or all.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let (mut keep_going, mut project) = (false, Project { quick: true, ..project.clone() });
+    let (mut keep_going, mut project) = (false, Project { quick: true, installs: true, ..project.clone() });
     let mut names = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
