@@ -8,6 +8,7 @@ pub mod cli;
 pub mod cmake;
 pub mod cross;
 pub mod dist;
+pub mod document;
 pub mod drivers;
 pub mod machine;
 pub mod portable;

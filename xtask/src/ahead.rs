@@ -5,7 +5,6 @@
 //! one of them waits for the lock that it is made under, and finds it ready. What fails here is tried again by its step, which says why.
 //! The tool is not built here: its own tests have cargo put another program in the same place.
 
-use crate::fuzz;
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ type Work = fn(&Project) -> Result<()>;
 
 /// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not have to wait for them; the rest is
 /// made of the library that tests have compiled by then.
-const BUILDS: &[Work] = &[fuzz::build_ahead, dropin::modules];
+const BUILDS: &[Work] = &[fuzz_runs::build_ahead, dropin::modules];
 
 /// What is downloaded.
 const DOWNLOADS: &[Work] = &[|project| pytorch::environment(project).map(drop)];

@@ -1,13 +1,13 @@
 //! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files are saved, commands run, and
 //! what they print is compared with the page. Its pictures are compared with what readers deliver.
 
-use crate::document::{Block, blocks};
 use crate::python_tests;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tasks::document::{Block, blocks};
 use tasks::project::{Project, empty_folder};
 use tasks::{Tally, dist, drivers, python, tools};
 

@@ -7,19 +7,13 @@ mod abi;
 mod ahead;
 mod build;
 mod consumers;
-mod csharp;
-mod demo;
 mod deny;
 mod differences;
-mod document;
 mod fmt;
-mod fuzz;
 mod guide;
 mod header;
-mod images;
 mod lint;
 mod modules;
-mod mpi;
 mod packages;
 mod port;
 mod python_tests;
@@ -29,7 +23,6 @@ mod rust_tests;
 mod sanitize;
 mod schedules;
 mod soak;
-mod speech;
 mod steps;
 mod symbols;
 mod test;
@@ -39,6 +32,7 @@ mod unsafe_code;
 mod wheel;
 
 use anyhow::{Result, bail};
+use examples::demo;
 use lexopt::Parser;
 use lexopt::prelude::*;
 use packages::{BENCHES, ORACLE};
@@ -154,7 +148,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "test" => test::command(project, parser),
         "bench" => packages::instead(project, BENCHES, &command, parser),
         "oracle" | "cntk-python" => packages::instead(project, ORACLE, &command, parser),
-        "fuzz" => fuzz::command(project, parser),
+        "fuzz" => fuzz_runs::command(project, parser),
         "sanitize" => sanitize::command(project, parser),
         "schedules" => schedules::command(project, parser),
         "soak" => soak::command(project, parser),

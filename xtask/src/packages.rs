@@ -11,7 +11,15 @@ pub const ORACLE: &str = "cntk-reader-oracle";
 /// Measurements.
 pub const BENCHES: &str = "cntk-reader-benches";
 /// All packages with code for the project's own commands: their unit tests are part of the step `rust`.
-pub const ALL: [&str; 5] = ["xtask", "cntk-reader-tasks", "cntk-reader-dropin", ORACLE, BENCHES];
+pub const ALL: [&str; 7] = [
+    "xtask",
+    "cntk-reader-tasks",
+    "cntk-reader-dropin",
+    "cntk-reader-examples",
+    "cntk-reader-fuzz-runs",
+    ORACLE,
+    BENCHES,
+];
 
 /// Becomes a program, which gets the command and the arguments that are left.
 pub fn instead(project: &Project, package: &str, command: &str, mut parser: Parser) -> Result<()> {

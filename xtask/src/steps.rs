@@ -2,10 +2,11 @@
 
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
-    abi, build, consumers, csharp, demo, deny, differences, fmt, fuzz, guide, header, images, lint, mpi,
-    python_tests, repository, rust_tests, sanitize, schedules, speech, symbols, torch, trust, unsafe_code,
+    abi, build, consumers, deny, differences, fmt, guide, header, lint, python_tests, repository, rust_tests,
+    sanitize, schedules, symbols, torch, trust, unsafe_code,
 };
 use anyhow::Result;
+use examples::{csharp, demo, images, mpi, speech};
 use tasks::project::Project;
 use tasks::tools::{self, Tool};
 use tasks::{Tally, dist, drivers, libtest};
@@ -66,7 +67,7 @@ pub const ALL: &[Step] = &[
     apart(
         "fuzz",
         "inputs that coverage finds, for all formats, calls and ways to the same result",
-        fuzz::step,
+        fuzz_runs::step,
     ),
     apart(
         "schedules",
@@ -162,7 +163,7 @@ fn clippy(project: &Project) -> Result<Tally> {
         let library = ["--package", "cntk-reader", "--lib", "--no-default-features", "--features", features];
         dist::release(project, "clippy").args(library).args(["--", "-D", "warnings"]).go()?;
     }
-    fuzz::clippy(project)?;
+    fuzz_runs::clippy(project)?;
     Tally::passed(2 + without.len())
 }
 

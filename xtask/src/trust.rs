@@ -5,7 +5,7 @@
 
 use crate::packages::{self, ORACLE};
 use crate::sanitize::{self, Kind};
-use crate::{build, deny, differences, fuzz, port, reproducible, schedules, soak, unsafe_code};
+use crate::{build, deny, differences, port, reproducible, schedules, soak, unsafe_code};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -76,7 +76,7 @@ const PROMISES: &[Promise] = &[
         promise: "Whatever is in a file, an index cache, a checkpoint or a call, reading ends in data or in an error that says where",
         kept_by: "`cargo xtask fuzz`, [record](../fuzz/record.md)",
         quick: true,
-        measure: fuzz::figures,
+        measure: fuzz_runs::figures,
     },
     Promise {
         name: "faults",

@@ -1,12 +1,12 @@
 //! The examples of images: pictures that a script makes, a classifier of them, stopped and resumed, and contact sheets; and the
 //! blocks of the guide, which read the same pictures.
 
-use crate::build;
 use crate::demo::Training;
-use crate::document::{Block, blocks};
+use crate::example;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use tasks::dist::{self, Dist};
+use tasks::document::{Block, blocks};
 use tasks::project::{Project, empty_folder};
 use tasks::run::Run;
 use tasks::{Tally, drivers, python, tools};
@@ -46,9 +46,9 @@ pub fn step(project: &Project) -> Result<Tally> {
     }
     let dist = dist::build(project)?;
     for program in ["train_shapes", "contact_sheet"] {
-        build::example(project, &dist, "images", program)?;
+        example(project, &dist, "images", program)?;
     }
-    build::example(project, &dist, "c", "print_minibatches")?;
+    example(project, &dist, "c", "print_minibatches")?;
     // An epoch has 50 minibatches.
     let training = Training {
         program: "train_shapes",

@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: trains a classifier of handwritten digits from C++, stops it, resumes it, compares the weights, and
 //! checks its accuracy.
 
-use crate::build;
+use crate::example;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::Instant;
@@ -26,7 +26,7 @@ pub fn command(project: &Project) -> Result<()> {
 pub fn build(project: &Project) -> Result<()> {
     tools::need(project, &drivers::TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
-    project.part("the digits example", || build::example(project, &dist, "cpp", "train_digits"))
+    project.part("the digits example", || example(project, &dist, "cpp", "train_digits"))
 }
 
 /// A training that an example program does.

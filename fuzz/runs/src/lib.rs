@@ -1,5 +1,8 @@
 //! `cargo xtask fuzz`: inputs that coverage finds, for as long as asked. See fuzz/README.md.
 
+#[macro_use]
+extern crate tasks;
+
 mod corpus;
 mod program;
 mod record;

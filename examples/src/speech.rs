@@ -1,8 +1,8 @@
 //! The speech example: a corpus that a script makes, and a classifier of its phones, stopped and resumed; and the programs of
 //! the guide, which read the same corpus.
 
-use crate::build;
 use crate::demo::Training;
+use crate::example;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use tasks::dist::{self, Dist};
@@ -31,7 +31,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         ensure!(first? == second?, "The script wrote two different files `{file}`.");
     }
     let dist = dist::build(project)?;
-    build::example(project, &dist, "speech", "train_phones")?;
+    example(project, &dist, "speech", "train_phones")?;
     // An epoch has 346 minibatches.
     let training = Training {
         program: "train_phones",
