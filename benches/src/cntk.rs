@@ -10,8 +10,8 @@ use crate::{Outcome, sweeps};
 use anyhow::{Context, Result, ensure};
 use oracle::install::{self, Installed};
 use std::path::Path;
-use tasks::machine;
-use tasks::project::Project;
+use tooling::machine;
+use tooling::project::Project;
 
 /// Sizes of small minibatches in samples.
 const SMALL: [u64; 3] = [1, 8, 32];

@@ -7,8 +7,8 @@ use crate::options::Options;
 use crate::subject::bound;
 use crate::table::{Table, number};
 use anyhow::{Context, Result};
-use tasks::project::Project;
-use tasks::tools::{self, Tool};
+use tooling::project::Project;
+use tooling::tools::{self, Tool};
 
 const NOTE: &str = "\
 Millions of instructions of opening the reader and five sweeps, randomized over all data, counted by Callgrind with one loading

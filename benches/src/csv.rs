@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use tasks::project::Project;
-use tasks::run::Run;
-use tasks::{dist, machine, python};
+use tooling::project::Project;
+use tooling::run::Run;
+use tooling::{dist, machine, python};
 
 const COLUMNS: usize = 151;
 /// Bytes of a row, on average.

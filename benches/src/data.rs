@@ -3,10 +3,10 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tasks::dist;
-use tasks::programs::executables;
-use tasks::project::Project;
-use tasks::run::Run;
+use tooling::dist;
+use tooling::programs::executables;
+use tooling::project::Project;
+use tooling::run::Run;
 
 /// The shapes that `benches/sweeps` generates.
 pub const SHAPES: [&str; 4] = ["integers", "floats", "words", "bags"];

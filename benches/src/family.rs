@@ -9,8 +9,8 @@ use crate::subject::Results;
 use crate::table::{Table, number};
 use anyhow::{Context, Result};
 use oracle::install::{self, Installed};
-use tasks::machine;
-use tasks::project::Project;
+use tooling::machine;
+use tooling::project::Project;
 
 const NOTE: &str = "\
 Shapes are drawn by the seed after `--family`; those with names are look-alikes of public corpora. One driver loads both

@@ -4,7 +4,7 @@ use crate::subject::{Results, Subject, alternate, bound};
 use anyhow::Result;
 use oracle::install::Cntk;
 use std::path::{Path, PathBuf};
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// Whose module is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

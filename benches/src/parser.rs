@@ -6,8 +6,8 @@ use crate::options::Options;
 use crate::subject::{Subject, alternate};
 use crate::table::{Table, number};
 use anyhow::Result;
-use tasks::project::Project;
-use tasks::run::Run;
+use tooling::project::Project;
+use tooling::run::Run;
 
 const NOTE: &str = "\
 Megabytes of text a second on one thread, text in the page cache; the best of three runs in a process. Chunks: this library

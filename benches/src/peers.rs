@@ -8,7 +8,7 @@ use crate::{Outcome, sweeps};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// Loading threads of everybody.
 const THREADS: usize = 2;

@@ -8,7 +8,7 @@
 //! make a [`table`]; [`record`] keeps it.
 
 #[macro_use]
-extern crate tasks;
+extern crate tooling;
 
 mod cntk;
 mod comparison;
@@ -34,9 +34,9 @@ use lexopt::prelude::*;
 use options::{Mode, Options};
 use oracle::install;
 use std::process::ExitCode;
-use tasks::Tally;
-use tasks::machine::{self, Tree};
-use tasks::project::Project;
+use tooling::Tally;
+use tooling::machine::{self, Tree};
+use tooling::project::Project;
 
 /// The command's exit status when the programs to compare with cannot be installed.
 const NOT_INSTALLED: i32 = 3;
@@ -50,7 +50,7 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    tasks::cli::main(|project, mut parser| match parser.next()? {
+    tooling::cli::main(|project, mut parser| match parser.next()? {
         Some(Value(command)) if command == "bench" => bench(project, parser),
         Some(Value(command)) if command == "step" => step(project, parser),
         Some(argument) => Err(argument.unexpected().into()),

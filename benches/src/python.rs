@@ -9,9 +9,9 @@ use crate::table::{Table, number};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tasks::dist::{self, Dist};
-use tasks::project::Project;
-use tasks::{python, pytorch};
+use tooling::dist::{self, Dist};
+use tooling::project::Project;
+use tooling::{python, pytorch};
 
 /// CPUs, loading threads of this library, worker processes of the others: `WORKERS` in `benches/python/loaders.py`.
 const CPUS: usize = 2;

@@ -5,8 +5,8 @@ use crate::family;
 use crate::options::{Mode, Options};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use tasks::machine::{self, Tree};
-use tasks::project::Project;
+use tooling::machine::{self, Tree};
+use tooling::project::Project;
 
 /// The document that shows the newest records.
 const DOCUMENT: &str = "docs/performance.md";

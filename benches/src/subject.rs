@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::path::Path;
-use tasks::machine;
-use tasks::project::Project;
-use tasks::run::Run;
+use tooling::machine;
+use tooling::project::Project;
+use tooling::run::Run;
 
 /// Seconds after which a run is given up.
 const PATIENCE: &str = "3600";

@@ -6,8 +6,8 @@ use crate::options::Options;
 use crate::subject::{Subject, alternate, bound};
 use crate::table::{Table, number};
 use anyhow::Result;
-use tasks::machine;
-use tasks::project::Project;
+use tooling::machine;
+use tooling::project::Project;
 
 const NOTE: &str = "\
 Randomized over all data, data in the page cache, minibatches of 256 samples unless the command has `--minibatch`. Sweep 1

@@ -1,19 +1,19 @@
 //! The modules that unmodified CNTK loads in place of its own: building them, and exchanging them with CNTK's.
 
 #[macro_use]
-extern crate tasks;
+extern crate tooling;
 
 pub mod swap;
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use tasks::cmake::install;
-use tasks::dist;
-use tasks::portable::{self, Age, Library, text};
-use tasks::project::{Project, alone};
-use tasks::run::Run;
-use tasks::tools::{self, Tool};
+use tooling::cmake::install;
+use tooling::dist;
+use tooling::portable::{self, Age, Library, text};
+use tooling::project::{Project, alone};
+use tooling::run::Run;
+use tooling::tools::{self, Tool};
 
 /// A version of the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -386,7 +386,7 @@ fn check_sources(project: &Project, host: Host) -> Result<()> {
 /// is not.
 fn sources(project: &Project) -> Result<Vec<PathBuf>> {
     let mut files =
-        ["dropin/src/lib.rs", "tasks/src/portable.rs"].map(|source| project.path(source)).to_vec();
+        ["dropin/src/lib.rs", "tooling/src/portable.rs"].map(|source| project.path(source)).to_vec();
     for folder in ["dropin", "dropin/compat", "include"] {
         for entry in std::fs::read_dir(project.path(folder))? {
             files.push(entry?.path());
@@ -414,7 +414,7 @@ fn for_each_source(host: Host, work: impl Fn(&str) -> Result<String> + Sync) -> 
     sources.push(COMPAT);
     sources.sort_unstable();
     sources.dedup();
-    let share = sources.len().div_ceil(tasks::machine::cores().max(1));
+    let share = sources.len().div_ceil(tooling::machine::cores().max(1));
     let work = |share: &[&str]| share.iter().try_for_each(|source| work(source).map(drop));
     std::thread::scope(|scope| {
         let threads: Vec<_> = sources.chunks(share).map(|share| scope.spawn(move || work(share))).collect();

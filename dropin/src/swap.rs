@@ -7,7 +7,7 @@
 use crate::{BETA_LIBRARY, HOSTS, Host, MODULES, Module};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
-use tasks::project::{Project, empty_folder};
+use tooling::project::{Project, empty_folder};
 
 /// The CNTK whose libraries are in a folder.
 pub fn host_of(folder: &Path) -> Result<Host> {

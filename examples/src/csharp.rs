@@ -1,8 +1,8 @@
 //! The C# example: compiled with Mono, and run on the digits.
 
 use anyhow::{Result, ensure};
-use tasks::project::Project;
-use tasks::{Tally, dist};
+use tooling::project::Project;
+use tooling::{Tally, dist};
 
 /// What the example prints when it succeeds.
 const SAYS: [&str; 4] = [

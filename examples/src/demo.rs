@@ -5,8 +5,8 @@ use crate::example;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::Instant;
-use tasks::project::{Project, empty_folder};
-use tasks::{dist, drivers, tools};
+use tooling::project::{Project, empty_folder};
+use tooling::{dist, drivers, tools};
 
 /// Percentage of the held-out digits that the trained classifier must recognize.
 const ACCURACY: f64 = 95.0;

@@ -5,11 +5,11 @@ use crate::demo::Training;
 use crate::example;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
-use tasks::dist::{self, Dist};
-use tasks::document::{Block, blocks};
-use tasks::project::{Project, empty_folder};
-use tasks::run::Run;
-use tasks::{Tally, drivers, python, tools};
+use tooling::dist::{self, Dist};
+use tooling::document::{Block, blocks};
+use tooling::project::{Project, empty_folder};
+use tooling::run::Run;
+use tooling::{Tally, drivers, python, tools};
 
 /// What the script writes, but for the single pictures.
 const FILES: [&str; 8] = [

@@ -2,7 +2,7 @@
 //! they print, learn and draw is checked.
 
 #[macro_use]
-extern crate tasks;
+extern crate tooling;
 
 pub mod csharp;
 pub mod demo;
@@ -11,9 +11,9 @@ pub mod mpi;
 pub mod speech;
 
 use anyhow::Result;
-use tasks::cmake::{Build, install};
-use tasks::dist::Dist;
-use tasks::project::Project;
+use tooling::cmake::{Build, install};
+use tooling::dist::Dist;
+use tooling::project::Project;
 
 /// Warnings that the examples do not cause in anybody's project.
 const WARNINGS: &str = "-Wall -Wextra -Wpedantic -Wconversion -Werror";

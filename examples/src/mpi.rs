@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
-use tasks::cmake::{Build, install};
-use tasks::project::{Project, empty_folder};
-use tasks::{Tally, dist};
+use tooling::cmake::{Build, install};
+use tooling::project::{Project, empty_folder};
+use tooling::{Tally, dist};
 
 /// Of 12, many have no sample in a minibatch.
 const RANKS: [usize; 5] = [1, 2, 3, 4, 12];
@@ -78,7 +78,7 @@ impl Example<'_> {
     }
 
     /// `mpirun` with options for a container: more ranks than cores, perhaps as root.
-    fn mpirun(&self) -> tasks::run::Run {
+    fn mpirun(&self) -> tooling::run::Run {
         let run = self.project.run("mpirun").args(["--oversubscribe", "--timeout", PATIENCE]);
         run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     }

@@ -5,9 +5,9 @@ use crate::demo::Training;
 use crate::example;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
-use tasks::dist::{self, Dist};
-use tasks::project::{Project, empty_folder};
-use tasks::{Tally, drivers, python, tools};
+use tooling::dist::{self, Dist};
+use tooling::project::{Project, empty_folder};
+use tooling::{Tally, drivers, python, tools};
 
 /// What the script writes.
 const FILES: [&str; 7] =

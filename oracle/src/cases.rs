@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use tasks::project::{Project, empty_folder};
-use tasks::{Tally, dist, drivers, tools};
+use tooling::project::{Project, empty_folder};
+use tooling::{Tally, dist, drivers, tools};
 
 /// Random cases of the step in `cargo xtask test`.
 const STEP_CASES: u64 = 150;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use tasks::project::{Project, empty_folder};
+use tooling::project::{Project, empty_folder};
 
 /// Time without a line after which CNTK's driver counts as hung: steps take milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(10);

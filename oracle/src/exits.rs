@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
-use tasks::Tally;
+use tooling::Tally;
 
 /// How a program ends: the last step of its script, and what that is.
 const ENDINGS: [(Option<&str>, &str); 2] =

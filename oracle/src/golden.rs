@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// One recorded case.
 #[derive(Clone)]

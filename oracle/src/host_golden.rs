@@ -9,9 +9,9 @@ use dropin::{self, Flavor, Host, MODULES};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
-use tasks::Tally;
-use tasks::portable::text as text_of;
-use tasks::project::{Project, empty_folder};
+use tooling::Tally;
+use tooling::portable::text as text_of;
+use tooling::project::{Project, empty_folder};
 
 /// Differences that are shown.
 const SHOWN: usize = 20;

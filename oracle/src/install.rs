@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail, ensure};
 use dropin::{Host, MODULES};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use tasks::console;
-use tasks::project::Project;
+use tooling::console;
+use tooling::project::Project;
 
 /// The versions that can be installed, the one that the golden cases come from first.
 pub const VERSIONS: [&str; 3] = ["2.7", "2.6", "2.5.1"];

@@ -5,7 +5,7 @@
 //! CNTK. [`replay`] compares with the records of CNTK alone.
 
 #[macro_use]
-extern crate tasks;
+extern crate tooling;
 
 mod cases;
 mod cntk_python;
@@ -25,8 +25,8 @@ use anyhow::{Context, Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::PathBuf;
-use tasks::Tally;
-use tasks::project::Project;
+use tooling::Tally;
+use tooling::project::Project;
 
 /// The exit status of a command that could not have CNTK, and compared nothing.
 pub const NOT_INSTALLED: i32 = 3;

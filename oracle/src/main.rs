@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tasks::cli::main(oracle::run)
+    tooling::cli::main(oracle::run)
 }

@@ -4,9 +4,9 @@ use crate::golden::{self, Case};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::path::Path;
-use tasks::project::{Project, empty_folder};
-use tasks::run::Run;
-use tasks::{Tally, machine};
+use tooling::project::{Project, empty_folder};
+use tooling::run::Run;
+use tooling::{Tally, machine};
 
 /// Differences that are shown.
 const SHOWN: usize = 20;

@@ -6,7 +6,7 @@ use dropin::Host;
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// What the names of these cases begin with.
 pub const NAMES: &str = "third-party-";

@@ -6,8 +6,8 @@ use crate::install::Cntk;
 use anyhow::{Result, ensure};
 use std::fmt::Write;
 use std::path::Path;
-use tasks::Tally;
-use tasks::project::{Project, empty_folder};
+use tooling::Tally;
+use tooling::project::{Project, empty_folder};
 
 /// Configurations in oracle/brainscript.
 const NETWORKS: [&str; 4] = ["plane", "digits", "words", "tags"];

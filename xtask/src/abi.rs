@@ -9,9 +9,9 @@ use crate::header;
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tasks::project::{Project, empty_folder};
-use tasks::tools::{self, Tool};
-use tasks::{Tally, dist};
+use tooling::project::{Project, empty_folder};
+use tooling::tools::{self, Tool};
+use tooling::{Tally, dist};
 
 /// The dump.
 const DUMP: &str = "xtask/abi/libcntk_reader.abi";

@@ -9,8 +9,8 @@ use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use tasks::project::Project;
-use tasks::pytorch;
+use tooling::project::Project;
+use tooling::pytorch;
 
 type Work = fn(&Project) -> Result<()>;
 
@@ -42,7 +42,7 @@ impl Ahead {
                 }
             })
         };
-        let threads = match tasks::machine::cores() {
+        let threads = match tooling::machine::cores() {
             0..=1 => Vec::new(),
             _ => [BUILDS, DOWNLOADS].map(begin).into(),
         };

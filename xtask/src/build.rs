@@ -1,9 +1,9 @@
 //! `cargo xtask build`: everything that users get, in release mode.
 
 use anyhow::Result;
-use tasks::dist::{self, Dist};
-use tasks::project::Project;
-use tasks::{drivers, tools};
+use tooling::dist::{self, Dist};
+use tooling::project::Project;
+use tooling::{drivers, tools};
 
 /// Builds library, drivers and examples.
 pub fn command(project: &Project) -> Result<()> {

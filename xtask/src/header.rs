@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
-use tasks::dist::HEADER;
-use tasks::project::Project;
+use tooling::dist::HEADER;
+use tooling::project::Project;
 
 /// Writes the header.
 pub fn command(project: &Project) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use std::path::{Path, PathBuf};
-use tasks::project::Project;
-use tasks::{Tally, python};
+use tooling::project::Project;
+use tooling::{Tally, python};
 
 /// The tools. Their versions are fixed, because newer ones report more.
 const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17.6"];

@@ -1,7 +1,7 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 
 #[macro_use]
-extern crate tasks;
+extern crate tooling;
 
 mod abi;
 mod ahead;
@@ -37,9 +37,9 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 use packages::{BENCHES, ORACLE};
 use std::process::ExitCode;
-use tasks::cli::no_more;
-use tasks::console;
-use tasks::project::Project;
+use tooling::cli::no_more;
+use tooling::console;
+use tooling::project::Project;
 
 const HELP: &str = "\
 cargo xtask COMMAND [OPTIONS]
@@ -170,5 +170,5 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    tasks::cli::main(run)
+    tooling::cli::main(run)
 }

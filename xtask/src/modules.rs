@@ -6,7 +6,7 @@ use dropin::{Host, swap};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::Path;
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// Builds, checks, installs or restores, as the arguments say.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {

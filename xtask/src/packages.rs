@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use lexopt::Parser;
-use tasks::Tally;
-use tasks::project::Project;
-use tasks::run::Run;
+use tooling::Tally;
+use tooling::project::Project;
+use tooling::run::Run;
 
 /// Comparisons with real CNTK, and with its records.
 pub const ORACLE: &str = "cntk-reader-oracle";
@@ -13,7 +13,7 @@ pub const BENCHES: &str = "cntk-reader-benches";
 /// All packages with code for the project's own commands: their unit tests are part of the step `rust`.
 pub const ALL: [&str; 7] = [
     "xtask",
-    "cntk-reader-tasks",
+    "cntk-reader-tooling",
     "cntk-reader-dropin",
     "cntk-reader-examples",
     "cntk-reader-fuzz-runs",

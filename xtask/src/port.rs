@@ -5,9 +5,9 @@ use crate::packages;
 use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
-use tasks::cross::{self, Cross};
-use tasks::project::Project;
-use tasks::{Tally, dist, drivers, libtest};
+use tooling::cross::{self, Cross};
+use tooling::project::Project;
+use tooling::{Tally, dist, drivers, libtest};
 
 /// A processor with 32 bits, and one with the other order of bytes.
 const REFUSED: [&str; 2] = ["i686-unknown-linux-gnu", "s390x-unknown-linux-gnu"];

@@ -5,10 +5,10 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use tasks::programs::{Work, outputs, run_all, slowest};
-use tasks::project::{Project, empty_folder};
-use tasks::python::{bytecode, environment, make, pip, variables};
-use tasks::{Tally, dist, machine, portable, tools};
+use tooling::programs::{Work, outputs, run_all, slowest};
+use tooling::project::{Project, empty_folder};
+use tooling::python::{bytecode, environment, make, pip, variables};
+use tooling::{Tally, dist, machine, portable, tools};
 
 /// The Pythons that one wheel is for, by the names of their programs. `t`: without the global lock.
 const PYTHONS: [&str; 8] = [

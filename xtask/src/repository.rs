@@ -1,8 +1,8 @@
 //! The steps `paths` and `links`: no file names a machine's paths, and no link of a document is broken.
 
 use anyhow::{Result, ensure};
-use tasks::project::Project;
-use tasks::{Tally, python};
+use tooling::project::Project;
+use tooling::{Tally, python};
 
 /// A linter of Markdown as a program in a package of PyPI.
 const RUMDL: &str = "astral-dev-toolchain-rumdl==0.2.79";

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use tasks::dist::{self, Dist};
-use tasks::project::{Project, empty_folder};
+use tooling::dist::{self, Dist};
+use tooling::project::{Project, empty_folder};
 
 /// The folders, below target/reproducible: of different names, depths and lengths.
 const FOLDERS: [&str; 2] = ["one", "another/folder of sources"];

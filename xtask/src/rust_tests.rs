@@ -6,9 +6,9 @@
 use crate::packages;
 use anyhow::{Result, bail};
 use std::time::Instant;
-use tasks::programs::{Executable, Work, executables, outputs, run_all, slowest};
-use tasks::project::Project;
-use tasks::{Tally, dist, libtest, machine};
+use tooling::programs::{Executable, Work, executables, outputs, run_all, slowest};
+use tooling::project::Project;
+use tooling::{Tally, dist, libtest, machine};
 
 /// Programs that run for long. They begin first, so that none of them runs alone at the end.
 const LONG: &[&str] = &["cntk_reader", "faults", "model", "golden", "images_decode", "cancel", "storage"];

@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tasks::programs::executables;
-use tasks::project::Project;
-use tasks::run::Run;
-use tasks::{Tally, dist, libtest};
+use tooling::programs::executables;
+use tooling::project::Project;
+use tooling::run::Run;
+use tooling::{Tally, dist, libtest};
 
 /// Orders of each test with `--long`. Tests of whole readers have fewer.
 const LONG: u64 = 100_000;

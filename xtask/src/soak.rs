@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use lexopt::Parser;
 use lexopt::prelude::*;
-use tasks::project::Project;
-use tasks::run::Run;
+use tooling::project::Project;
+use tooling::run::Run;
 
 /// How long it runs, unless the arguments say otherwise.
 const MINUTES: f64 = 30.0;

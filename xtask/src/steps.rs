@@ -7,9 +7,9 @@ use crate::{
 };
 use anyhow::Result;
 use examples::{csharp, demo, images, mpi, speech};
-use tasks::project::Project;
-use tasks::tools::{self, Tool};
-use tasks::{Tally, dist, drivers, libtest};
+use tooling::project::Project;
+use tooling::tools::{self, Tool};
+use tooling::{Tally, dist, drivers, libtest};
 
 /// A step.
 pub struct Step {

@@ -2,8 +2,8 @@
 
 use crate::{abi, header};
 use anyhow::{Result, bail, ensure};
-use tasks::dist::{self, Dist};
-use tasks::project::Project;
+use tooling::dist::{self, Dist};
+use tooling::project::Project;
 
 /// Checks the installed library; gives the number of checks: one for each exported symbol, and one for each place that has
 /// the version or the ABI number.

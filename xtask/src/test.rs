@@ -8,8 +8,8 @@ use lexopt::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
-use tasks::project::Project;
-use tasks::{Tally, console};
+use tooling::project::Project;
+use tooling::{Tally, console};
 
 /// Runs the steps that the arguments name, or all.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
@@ -43,7 +43,7 @@ fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let are_all = steps.len() == ALL.len();
     let ahead = are_all.then(|| Ahead::start(project));
     // A verbose command shows what programs print as it comes, and so of one step at a time.
-    let two_at_once = are_all && !project.verbose && tasks::machine::cores() > 1;
+    let two_at_once = are_all && !project.verbose && tooling::machine::cores() > 1;
     let mut tallies = run_all(project, steps, keep_going, two_at_once);
     drop(ahead);
     tallies.sort_unstable_by_key(|&(number, _)| number);

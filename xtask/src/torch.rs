@@ -4,9 +4,9 @@
 use crate::{guide, lint, python_tests};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
-use tasks::project::{Project, empty_folder};
-use tasks::run::Run;
-use tasks::{Tally, dist, python, pytorch};
+use tooling::project::{Project, empty_folder};
+use tooling::run::Run;
+use tooling::{Tally, dist, python, pytorch};
 
 /// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's readme.
 const TESTS: [&str; 5] = ["test_torch", "test_jax", "test_minibatch", "test_arrays", "Readme"];

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::collections::BTreeMap;
-use tasks::project::Project;
-use tasks::{Tally, libtest, machine};
+use tooling::project::Project;
+use tooling::{Tally, libtest, machine};
 
 /// The document with the table.
 const DOCUMENT: &str = "docs/trust.md";

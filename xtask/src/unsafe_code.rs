@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// The document with the table.
 const DOCUMENT: &str = "docs/unsafe.md";

@@ -5,9 +5,9 @@ use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
-use tasks::project::{Project, empty_folder};
-use tasks::run::Run;
-use tasks::{cross, dist, portable, python};
+use tooling::project::{Project, empty_folder};
+use tooling::run::Run;
+use tooling::{cross, dist, portable, python};
 
 mod aarch64;
 

@@ -4,7 +4,7 @@ use crate::data;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::PathBuf;
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// About the bytes of a file: `--size` divided by this is the number of images.
 const BYTES: u64 = 57_500;

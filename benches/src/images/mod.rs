@@ -10,8 +10,8 @@ use crate::options::Options;
 use anyhow::{Result, ensure};
 use corpus::{Corpus, Pipeline, SIDE};
 use oracle::install::{self, Installed};
-use tasks::machine;
-use tasks::project::Project;
+use tooling::machine;
+use tooling::project::Project;
 
 /// Images of a minibatch.
 const MINIBATCH: u64 = 64;

@@ -10,7 +10,7 @@ use crate::table::{Table, number};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::PathBuf;
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// What pip installs. PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
 const PACKAGES: [&str; 5] = ["numpy", "pillow", "simplejpeg", "torch", "torchvision"];

@@ -4,7 +4,7 @@ use crate::data;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// Steps of truncated minibatches.
 pub const TRUNCATION: u64 = 20;

@@ -13,8 +13,8 @@ use crate::table::{Table, number};
 use anyhow::{Context, Result, ensure};
 use corpus::{Corpus, Format, Maker, ReadMode, TRUNCATION, Wanted};
 use oracle::install::{self, Installed};
-use tasks::machine;
-use tasks::project::Project;
+use tooling::machine;
+use tooling::project::Project;
 
 /// Frames of an utterance, and values of a frame.
 const SHAPE: (u64, u64) = (500, 40);

@@ -9,7 +9,7 @@ use crate::table::{Table, number};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::path::PathBuf;
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// What pip installs.
 const PACKAGES: [&str; 3] = ["numpy", "kaldi_native_io", "kaldiio"];
@@ -106,7 +106,7 @@ fn own(
     corpus: &Corpus,
     format: Format,
     minibatch: u64,
-) -> Result<impl Fn() -> tasks::run::Run + 'static> {
+) -> Result<impl Fn() -> tooling::run::Run + 'static> {
     let mode = ReadMode::Sequences;
     let config =
         corpus.config(Wanted { format, mode, context: 0, with_labels: false, is_randomized: false })?;

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use tasks::project::{Project, empty_folder};
+use tooling::project::{Project, empty_folder};
 
 /// Most files of a target's corpus. All of them together take 4 MB of a disk that has blocks of 4 KB.
 const MOST: usize = 34;

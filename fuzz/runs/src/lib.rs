@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: inputs that coverage finds, for as long as asked. See fuzz/README.md.
 
 #[macro_use]
-extern crate tasks;
+extern crate tooling;
 
 mod corpus;
 mod program;
@@ -15,8 +15,8 @@ use program::{Program, Target};
 use session::Session;
 use std::path::PathBuf;
 use std::time::Duration;
-use tasks::Tally;
-use tasks::project::Project;
+use tooling::Tally;
+use tooling::project::Project;
 
 /// Minutes for all targets, unless the arguments say otherwise.
 const MINUTES: f64 = 10.0;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tasks::project::Project;
+use tooling::project::Project;
 
 /// The compiler counts what is executed, and shows what is compared: the flags that cargo-fuzz passes.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Write as _};
 use std::io::Write as _;
 use std::path::PathBuf;
-use tasks::machine;
-use tasks::project::Project;
+use tooling::machine;
+use tooling::project::Project;
 
 /// The document.
 const RECORD: &str = "fuzz/record.md";

@@ -10,7 +10,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use tasks::project::{Project, empty_folder};
+use tooling::project::{Project, empty_folder};
 
 /// How targets are run.
 pub struct Session {

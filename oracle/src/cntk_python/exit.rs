@@ -2,8 +2,8 @@
 
 use super::side::Side;
 use anyhow::{Result, ensure};
-use tasks::Tally;
-use tasks::project::{Project, empty_folder};
+use tooling::Tally;
+use tooling::project::{Project, empty_folder};
 
 /// How often each program is run: a crash at exit may show in some runs only.
 const RUNS: usize = 20;

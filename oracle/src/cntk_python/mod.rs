@@ -18,8 +18,8 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 use side::{Modules, Side};
 use std::collections::BTreeMap;
-use tasks::Tally;
-use tasks::project::Project;
+use tooling::Tally;
+use tooling::project::Project;
 
 /// How often, at most, a case that differs is run.
 const ATTEMPTS: usize = 3;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use tasks::project::{Project, empty_folder};
+use tooling::project::{Project, empty_folder};
 
 /// Time without a line after which Python counts as hung. CNTK reads bad files five times, with pauses of a second.
 const PATIENCE: Duration = Duration::from_secs(40);

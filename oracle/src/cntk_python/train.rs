@@ -3,8 +3,8 @@
 use super::side::Side;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
-use tasks::Tally;
-use tasks::project::{Project, empty_folder};
+use tooling::Tally;
+use tooling::project::{Project, empty_folder};
 
 /// A program that trains.
 struct Program {

@@ -7,7 +7,7 @@ use dropin::{self, Host};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use tasks::project::{Project, empty_folder};
+use tooling::project::{Project, empty_folder};
 
 /// A configuration and the steps of a script, separated by semicolons.
 struct Case {

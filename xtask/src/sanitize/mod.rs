@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::time::Instant;
-use tasks::cmake::Build;
-use tasks::project::Project;
-use tasks::tools::{self, Tool};
-use tasks::{Tally, dist, drivers};
+use tooling::cmake::Build;
+use tooling::project::Project;
+use tooling::tools::{self, Tool};
+use tooling::{Tally, dist, drivers};
 
 /// One way of watching.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,10 @@
 
 use super::Kind;
 use anyhow::Result;
-use tasks::project::Project;
-use tasks::run::Run;
-use tasks::tools::{self, CLANG_OF_RUST, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
-use tasks::{Tally, libtest};
+use tooling::project::Project;
+use tooling::run::Run;
+use tooling::tools::{self, CLANG_OF_RUST, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
+use tooling::{Tally, libtest};
 
 /// The platform whose sanitizers are used.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

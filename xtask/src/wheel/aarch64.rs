@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tasks::cross::DEBIAN;
-use tasks::project::{Project, empty_folder};
+use tooling::cross::DEBIAN;
+use tooling::project::{Project, empty_folder};
 
 /// Debian's packages of Python with NumPy, and of all that they load.
 const PACKAGES: [&str; 17] = [
