@@ -38,9 +38,6 @@ use tooling::Tally;
 use tooling::machine::{self, Tree};
 use tooling::project::Project;
 
-/// The command's exit status when the programs to compare with cannot be installed.
-const NOT_INSTALLED: i32 = 3;
-
 /// The result of a mode.
 enum Outcome {
     /// Measured, as Markdown; and how many measurements there are.
@@ -74,7 +71,7 @@ fn bench(project: &Project, parser: Parser) -> Result<()> {
         Outcome::Measured(text, _) => text,
         Outcome::Nothing(reason) => {
             say!("\nNothing was compared: {reason}.");
-            std::process::exit(NOT_INSTALLED);
+            std::process::exit(oracle::NOT_INSTALLED);
         }
     };
     say!("\n{text}");
