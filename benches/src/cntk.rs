@@ -21,9 +21,11 @@ const SMALL_SIZE: u64 = 20;
 const SMALL_SHAPES: [&str; 2] = ["integers", "words"];
 /// Shapes that are measured in the binary format, too: dense and sparse.
 const BINARY_SHAPES: [&str; 2] = ["floats", "words"];
-/// Shapes on which the time to the first minibatch is measured: a sequence is a line, and lines with ids.
+/// Shapes on which the time to the first minibatch is measured: a sequence is a line, and lines
+/// with ids.
 const FIRST_SHAPES: [&str; 2] = ["floats", "words"];
-/// Size of the text that binary data are made of, as a multiple of `--size`: binary data are read faster.
+/// Size of the text that binary data are made of, as a multiple of `--size`: binary data are read
+/// faster.
 const BINARY_FACTOR: u64 = 2;
 /// Loading threads of the last table.
 const THREADS: [usize; 4] = [1, 2, 3, 4];
@@ -197,7 +199,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The time to the first minibatch of data that are not randomized, without and with an index beside the file.
+    /// The time to the first minibatch of data that are not randomized, without and with an index
+    /// beside the file.
     fn first(&mut self, shape: &'static str) -> Result<()> {
         let cpus = self.most_cpus();
         let data = self.generator.text(shape, self.options.first_size)?;

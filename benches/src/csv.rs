@@ -1,5 +1,5 @@
-//! Users' deserializers: a table of numbers in a CSV file, read by a Python class, the same class under CNTK's own Python
-//! package, and one in Rust.
+//! Users' deserializers: a table of numbers in a CSV file, read by a Python class, the same class
+//! under CNTK's own Python package, and one in Rust.
 
 use crate::Outcome;
 use crate::data::Data;
@@ -184,7 +184,8 @@ fn check(reader: &str, found: &Value, expected: &Value, is_shuffled: bool) -> Re
     Ok(())
 }
 
-/// A table of `size` megabytes, generated unless it exists, and the sums that a reader of it must find.
+/// A table of `size` megabytes, generated unless it exists, and the sums that a reader of it must
+/// find.
 fn generated(project: &Project, size: u64) -> Result<(Data, Value)> {
     let folder = project.target.join("bench-data");
     std::fs::create_dir_all(&folder)?;
@@ -199,7 +200,8 @@ fn generated(project: &Project, size: u64) -> Result<(Data, Value)> {
     Ok((Data::new("csv", path)?, serde_json::from_str(&std::fs::read_to_string(&sums)?)?))
 }
 
-/// Writes a label and features with five digits in each row; returns the sums that `benches/csv/read.py` describes.
+/// Writes a label and features with five digits in each row; returns the sums that
+/// `benches/csv/read.py` describes.
 fn write_table(path: &Path, rows: u64) -> Result<Value> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     let (mut line, mut state) = (Vec::new(), 88_172_645_463_325_252_u64);

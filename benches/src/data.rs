@@ -97,7 +97,8 @@ impl<'a> Generator<'a> {
         lines.lines().map(shape).collect()
     }
 
-    /// Text of `size` megabytes. The file of sums beside it is written last and marks the text as complete.
+    /// Text of `size` megabytes. The file of sums beside it is written last and marks the text as
+    /// complete.
     pub fn text(&self, shape: &str, size: u64) -> Result<Data> {
         let path = self.folder.join(format!("{shape}-{size}.ctf"));
         if !path.with_extension("sums").exists() || !path.exists() {
@@ -108,7 +109,8 @@ impl<'a> Generator<'a> {
         Data::new(shape, path)
     }
 
-    /// The values of some text in CNTK's binary format. The library puts the file there only when it is complete.
+    /// The values of some text in CNTK's binary format. The library puts the file there only when
+    /// it is complete.
     pub fn binary(&self, text: &Data) -> Result<Data> {
         let path = text.path.with_extension("cbf");
         if !is_newer(&path, &text.path) {

@@ -1,4 +1,5 @@
-//! Random shapes and look-alikes of public corpora: both composite modules in the same driver, as [`super::cntk`] has them.
+//! Random shapes and look-alikes of public corpora: both composite modules in the same driver, as
+//! [`super::cntk`] has them.
 
 use crate::Outcome;
 use crate::comparison::Goal;

@@ -107,8 +107,8 @@ impl Hosts {
         [Module::Cntk, Module::Own].map(|module| self.subject(module, work))
     }
 
-    /// What both modules measured while they read, CNTK's first. Before, they read in runs that are not timed, and fail unless
-    /// they delivered the same minibatches.
+    /// What both modules measured while they read, CNTK's first. Before, they read in runs that are
+    /// not timed, and fail unless they delivered the same minibatches.
     pub fn compare(
         &self,
         project: &Project,

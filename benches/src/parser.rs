@@ -1,4 +1,5 @@
-//! One thread that parses text, beside the least that any reader has to do and what general libraries take.
+//! One thread that parses text, beside the least that any reader has to do and what general
+//! libraries take.
 
 use crate::Outcome;
 use crate::data::{Generator, program};

@@ -40,8 +40,8 @@ pub fn are_installed(project: &Project) -> bool {
     folder(project).join("ready").exists()
 }
 
-/// Makes a Python environment, `venv`, with some packages in a folder, unless it is there; returns the reason if that cannot be. The
-/// file `ready` marks it as complete.
+/// Makes a Python environment, `venv`, with some packages in a folder, unless it is there; returns
+/// the reason if that cannot be. The file `ready` marks it as complete.
 pub fn install(project: &Project, folder: &Path, packages: &[&str]) -> Result<Option<String>> {
     if folder.join("ready").exists() {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! Batches of padded token ids in Python, beside the loaders that trainers use: PyTorch's DataLoader, HF datasets, mosaicml-streaming.
+//! Batches of padded token ids in Python, beside the loaders that trainers use: PyTorch's
+//! DataLoader, HF datasets, mosaicml-streaming.
 
 use crate::Outcome;
 use crate::comparison::Goal;
@@ -13,10 +14,12 @@ use tooling::dist::{self, Dist};
 use tooling::project::Project;
 use tooling::{python, pytorch};
 
-/// CPUs, loading threads of this library, worker processes of the others: `WORKERS` in `benches/python/loaders.py`.
+/// CPUs, loading threads of this library, worker processes of the others: `WORKERS` in
+/// `benches/python/loaders.py`.
 const CPUS: usize = 2;
-/// What is installed beside PyTorch, into its environment. By one command, so that the versions fit each other, and by uv: pip tries one
-/// version after the other of packages that contradict each other, for more than ten minutes, where uv takes seconds.
+/// What is installed beside PyTorch, into its environment. By one command, so that the versions fit
+/// each other, and by uv: pip tries one version after the other of packages that contradict each
+/// other, for more than ten minutes, where uv takes seconds.
 const PACKAGES: [&str; 3] = ["datasets", "mosaicml-streaming", "torchdata"];
 
 /// A loader of `benches/python/loaders.py`.
@@ -133,7 +136,8 @@ struct Bench<'a> {
     folder: PathBuf,
 }
 
-/// What is not timed: whether a loader delivers what it should, and what a resume in the middle of a sweep loses or repeats.
+/// What is not timed: whether a loader delivers what it should, and what a resume in the middle of
+/// a sweep loses or repeats.
 struct Answers {
     memory: f64,
     lost: u64,
@@ -151,7 +155,8 @@ impl Bench<'_> {
         })
     }
 
-    /// What padding costs beside reading, and beside loops of NumPy. The program checks what it times.
+    /// What padding costs beside reading, and beside loops of NumPy. The program checks what it
+    /// times.
     fn padding(&self) -> Result<String> {
         let printed = self.project.part("padding 20,000 sequences of words", || {
             let run = bound(&self.python.to_string_lossy(), &self.project.root, CPUS);

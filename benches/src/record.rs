@@ -1,4 +1,5 @@
-//! The records of measurements, in `benches/record/`; the newest of each mode also in `docs/performance.md`.
+//! The records of measurements, in `benches/record/`; the newest of each mode also in
+//! `docs/performance.md`.
 
 use crate::data::SHAPES;
 use crate::family;
@@ -31,8 +32,9 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes the record of a run; returns its path. `tree` and `load` are the checkout and the machine's load before the run.
-/// Only the record of a clean tree goes into the document, and none of a seed that was used for tuning.
+/// Writes the record of a run; returns its path. `tree` and `load` are the checkout and the
+/// machine's load before the run. Only the record of a clean tree goes into the document, and none
+/// of a seed that was used for tuning.
 pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text: &str) -> Result<PathBuf> {
     let date = machine::date(project)?;
     let (title, suffix) = subject(options.mode);

@@ -29,7 +29,8 @@ impl Subject {
         Subject { name: name.into(), command: Box::new(command) }
     }
 
-    /// Measures once. The last line that the program prints counts: the result itself, or a driver's line for a step.
+    /// Measures once. The last line that the program prints counts: the result itself, or a
+    /// driver's line for a step.
     pub fn once(&self) -> Result<Value> {
         let output = (self.command)().output().with_context(|| self.name.clone())?;
         let line = output.lines().rfind(|line| line.starts_with('{'));
@@ -71,8 +72,8 @@ impl Results {
     }
 }
 
-/// Measures the subjects in turn, `repetitions` times, so that a disturbance of one disturbs the others. The numbers at the
-/// JSON pointers `equal` must be the same in all runs of all subjects.
+/// Measures the subjects in turn, `repetitions` times, so that a disturbance of one disturbs the
+/// others. The numbers at the JSON pointers `equal` must be the same in all runs of all subjects.
 pub fn alternate(
     project: &Project,
     what: &str,

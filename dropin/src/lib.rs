@@ -1,4 +1,5 @@
-//! The modules that unmodified CNTK loads in place of its own: building them, and exchanging them with CNTK's.
+//! The modules that unmodified CNTK loads in place of its own: building them, and exchanging them
+//! with CNTK's.
 
 #[macro_use]
 extern crate tooling;
@@ -20,11 +21,13 @@ use tooling::tools::{self, Tool};
 pub struct Host {
     /// The version as in the host's file names; those of betas have none.
     pub version: &'static str,
-    /// What `CNTK_DROPIN_HOST` is in the C++ code: the first version with the same interface, as a number.
+    /// What `CNTK_DROPIN_HOST` is in the C++ code: the first version with the same interface, as a
+    /// number.
     number: u32,
     /// The compiler whose C++ library it has.
     pub age: Age,
-    /// Whether the modules have run in this version. The others follow from the layout of its interface alone.
+    /// Whether the modules have run in this version. The others follow from the layout of its
+    /// interface alone.
     pub is_tried: bool,
 }
 
@@ -122,7 +125,8 @@ impl Host {
 pub enum Flavor {
     /// As users get them.
     Release,
-    /// Undefined behaviour ends the program: as a trap, because modules need no libraries but the system's and the host's.
+    /// Undefined behaviour ends the program: as a trap, because modules need no libraries but the
+    /// system's and the host's.
     Undefined,
 }
 
@@ -283,7 +287,8 @@ pub fn modules(project: &Project) -> Result<()> {
     })
 }
 
-/// The hosts whose modules tests link: the newest, the oldest whose modules are exchanged with its own, and the oldest.
+/// The hosts whose modules tests link: the newest, the oldest whose modules are exchanged with its
+/// own, and the oldest.
 const QUICK: [&str; 3] = ["2.7", "2.1", "2.0.beta15"];
 
 /// The hosts in which modules have run.
@@ -311,7 +316,8 @@ pub fn engine(project: &Project) -> Result<PathBuf> {
     project.part("library, release mode", || dist::archive(project))
 }
 
-/// Builds the modules for one host into target/dropin/<version>, unless they are newer than all that they are made of.
+/// Builds the modules for one host into target/dropin/<version>, unless they are newer than all
+/// that they are made of.
 pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     build_as(project, host, engine, Flavor::Release)
 }
@@ -353,7 +359,8 @@ pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) ->
             has_lines: !project.quick || flavor == Flavor::Undefined,
         };
         linked.link(project, &project.compiler(), &scratch.join(module.stem))?;
-        // The module with its symbols, and with lines where it has them, stays where it was linked, for debuggers and profilers.
+        // The module with its symbols, and with lines where it has them, stays where it was linked,
+        // for debuggers and profilers.
         let stripped = scratch.join(module.stem).join(&name);
         project.run("strip").arg("--strip-unneeded").arg("-o").arg(&stripped).arg(&file).go()?;
         portable::check(project, &stripped, Some(&library), host.age)?;
@@ -370,7 +377,8 @@ fn object(scratch: &Path, source: &str) -> PathBuf {
     scratch.join(format!("{}.o", source.replace('/', "-")))
 }
 
-/// Has the compiler check the sources of the modules for a host, and make nothing, unless it has since they changed.
+/// Has the compiler check the sources of the modules for a host, and make nothing, unless it has
+/// since they changed.
 fn check_sources(project: &Project, host: Host) -> Result<()> {
     static CHECKING: Mutex<()> = Mutex::new(());
     let _alone = alone(&CHECKING);
@@ -382,8 +390,8 @@ fn check_sources(project: &Project, host: Host) -> Result<()> {
     Ok(std::fs::write(checked, "")?)
 }
 
-/// The files that modules are made of, but for the library. How they are compiled and linked is part of them; the rest of this program
-/// is not.
+/// The files that modules are made of, but for the library. How they are compiled and linked is
+/// part of them; the rest of this program is not.
 fn sources(project: &Project) -> Result<Vec<PathBuf>> {
     let mut files =
         ["dropin/src/lib.rs", "tooling/src/portable.rs"].map(|source| project.path(source)).to_vec();
@@ -395,7 +403,8 @@ fn sources(project: &Project) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether all files are newer than what they are made of. A missing file counts as older than everything.
+/// Whether all files are newer than what they are made of. A missing file counts as older than
+/// everything.
 fn are_newer(built: &[PathBuf], inputs: &[PathBuf]) -> bool {
     let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|data| data.modified()).ok();
     built.iter().map(changed).min() > inputs.iter().map(changed).max()
@@ -408,7 +417,8 @@ fn scratch(project: &Project, host: Host, flavor: Flavor) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Does something with each source of the modules for a host, with as many at once as there are CPUs.
+/// Does something with each source of the modules for a host, with as many at once as there are
+/// CPUs.
 fn for_each_source(host: Host, work: impl Fn(&str) -> Result<String> + Sync) -> Result<()> {
     let mut sources: Vec<&str> = MODULES.iter().flat_map(|module| module.sources(host)).collect();
     sources.push(COMPAT);
@@ -432,7 +442,8 @@ fn compiler(project: &Project, host: Host, source: &str) -> Run {
     run.arg(project.path(&format!("dropin/{source}.cpp")))
 }
 
-/// Checks that a module exports the symbols of the module it replaces, and no others, which could shadow symbols elsewhere.
+/// Checks that a module exports the symbols of the module it replaces, and no others, which could
+/// shadow symbols elsewhere.
 fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> {
     let symbols = project.run("nm").args(["-D", "--defined-only", "--format=posix"]).arg(file).output()?;
     let mut names: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -441,7 +452,8 @@ fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> 
     Ok(())
 }
 
-/// Builds a driver of CNTK's native interfaces for a host, and all others with its strings; returns its path.
+/// Builds a driver of CNTK's native interfaces for a host, and all others with its strings; returns
+/// its path.
 pub fn driver(project: &Project, name: &str, host: Host) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
     let file = driver_file(project, name, host);
@@ -457,7 +469,8 @@ pub fn driver(project: &Project, name: &str, host: Host) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Where [`driver`] builds to. Hosts since GCC 5 share a driver, which takes what differs among them from the host's library.
+/// Where [`driver`] builds to. Hosts since GCC 5 share a driver, which takes what differs among
+/// them from the host's library.
 pub fn driver_file(project: &Project, name: &str, host: Host) -> PathBuf {
     let drivers = project.target.join("drivers");
     match host.has_own_driver() {

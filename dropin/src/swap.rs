@@ -1,8 +1,8 @@
 //! Puts the modules into an installed CNTK, and restores the originals.
 //!
-//! An original is kept beside the module as `<name>.original`; that file marks a swapped module. Each step is a rename, so
-//! that an interruption leaves one of the two modules under the name, never half of one. Running programs keep the module
-//! that they have loaded.
+//! An original is kept beside the module as `<name>.original`; that file marks a swapped module.
+//! Each step is a rename, so that an interruption leaves one of the two modules under the name,
+//! never half of one. Running programs keep the module that they have loaded.
 
 use crate::{BETA_LIBRARY, HOSTS, Host, MODULES, Module};
 use anyhow::{Context, Result, bail, ensure};
@@ -39,7 +39,8 @@ pub fn host_of(folder: &Path) -> Result<Host> {
     }
 }
 
-/// A symbol that the library of betas has since beta 12, whose interface the modules know: `GPUMatrix<float>::AbsoluteMax`.
+/// A symbol that the library of betas has since beta 12, whose interface the modules know:
+/// `GPUMatrix<float>::AbsoluteMax`.
 const SINCE_BETA_12: &str = "_ZNK9Microsoft3MSR4CNTK9GPUMatrixIfE11AbsoluteMaxEv";
 
 /// The host with the strings that its library was built with, which only old versions leave open.
@@ -122,7 +123,8 @@ fn allow(host: Host, untried: bool) -> Result<()> {
     Ok(())
 }
 
-/// Swaps the modules of the CNTK in a folder, and reads a small file with them; puts the originals back if that fails.
+/// Swaps the modules of the CNTK in a folder, and reads a small file with them; puts the originals
+/// back if that fails.
 pub fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
     let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
     let host = host_of(&folder)?;
@@ -180,8 +182,9 @@ fn put_back(folder: &Path, host: Host) -> Result<usize> {
     Ok(count)
 }
 
-/// Reads small files through the modules in the folder, and through the originals; both must deliver equal data. CNTK's own
-/// module for images may need libraries that are not there: its part has the new one, under CNTK's composite module.
+/// Reads small files through the modules in the folder, and through the originals; both must
+/// deliver equal data. CNTK's own module for images may need libraries that are not there: its part
+/// has the new one, under CNTK's composite module.
 fn smoke(project: &Project, folder: &Path, host: Host) -> Result<()> {
     let scratch = project.target.join("xtask/smoke");
     empty_folder(&scratch)?;
@@ -201,7 +204,8 @@ fn smoke(project: &Project, folder: &Path, host: Host) -> Result<()> {
     Ok(())
 }
 
-/// Reads with the composite modules of the folder, the new one and the original; both must deliver equal data.
+/// Reads with the composite modules of the folder, the new one and the original; both must deliver
+/// equal data.
 fn same_data(
     project: &Project,
     folder: &Path,
@@ -314,7 +318,8 @@ mod tests {
         let folder = folder("swap", &["Cntk.Composite-2.7.so", "ours"]);
         let place = Place::new(&folder, &MODULES[0], HOSTS[0]);
         let content = || std::fs::read_to_string(&place.module).expect("a module");
-        // Twice: the second time this project's module is there already, and must not be taken for the original.
+        // Twice: the second time this project's module is there already, and must not be taken for
+        // the original.
         for _ in 0..2 {
             place.swap(&folder.join("ours")).expect("swapping");
             assert_eq!(content(), "ours");

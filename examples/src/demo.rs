@@ -1,5 +1,5 @@
-//! `cargo xtask demo`: trains a classifier of handwritten digits from C++, stops it, resumes it, compares the weights, and
-//! checks its accuracy.
+//! `cargo xtask demo`: trains a classifier of handwritten digits from C++, stops it, resumes it,
+//! compares the weights, and checks its accuracy.
 
 use crate::example;
 use anyhow::{Context, Result, ensure};
@@ -35,8 +35,8 @@ pub struct Training<'a> {
     pub program: &'a str,
     /// The folder of its data.
     pub data: &'a Path,
-    /// Minibatches between two checkpoints, and minibatches before the training is stopped: in the middle of an epoch, and
-    /// some minibatches after the last checkpoint, as in a crash.
+    /// Minibatches between two checkpoints, and minibatches before the training is stopped: in the
+    /// middle of an epoch, and some minibatches after the last checkpoint, as in a crash.
     pub stop: (&'a str, &'a str),
     /// What it learns to recognize.
     pub samples: &'a str,
@@ -54,8 +54,8 @@ pub fn resume(project: &Project) -> Result<String> {
 }
 
 impl Training<'_> {
-    /// Trains in one go, and again with a stop in the middle. Fails unless the weights are the same to the last bit and the
-    /// classifier reaches its accuracy. Returns a summary in a few lines.
+    /// Trains in one go, and again with a stop in the middle. Fails unless the weights are the same
+    /// to the last bit and the classifier reaches its accuracy. Returns a summary in a few lines.
     pub fn resume(&self, project: &Project) -> Result<String> {
         let scratch = project.target.join("xtask/demo");
         empty_folder(&scratch)?;

@@ -1,5 +1,5 @@
-//! The examples of images: pictures that a script makes, a classifier of them, stopped and resumed, and contact sheets; and the
-//! blocks of the guide, which read the same pictures.
+//! The examples of images: pictures that a script makes, a classifier of them, stopped and resumed,
+//! and contact sheets; and the blocks of the guide, which read the same pictures.
 
 use crate::demo::Training;
 use crate::example;
@@ -23,14 +23,16 @@ const FILES: [&str; 8] = [
     "scenes/0.png",
 ];
 
-/// Percentage of the pictures of the test part that the trained classifier must recognize. The program has the same limit.
+/// Percentage of the pictures of the test part that the trained classifier must recognize. The
+/// program has the same limit.
 const ACCURACY: f64 = 95.0;
 
 /// The guide, and the pictures in it.
 const GUIDE: &str = "docs/images.md";
 const PICTURES: &str = "docs/images";
 
-/// Makes the pictures twice, trains on them, and again with a stop in the middle; then runs the guide.
+/// Makes the pictures twice, trains on them, and again with a stop in the middle; then runs the
+/// guide.
 pub fn step(project: &Project) -> Result<Tally> {
     if tools::on_path("python3").is_none() {
         return Tally::skipped("there is no python3, with which the pictures are made");
@@ -76,7 +78,8 @@ struct Guide<'a> {
 }
 
 impl Guide<'_> {
-    /// Runs all blocks in their order, but for those in Rust, which are tests of the documentation. All programs print the same.
+    /// Runs all blocks in their order, but for those in Rust, which are tests of the documentation.
+    /// All programs print the same.
     fn run(&self) -> Result<Tally> {
         let text = std::fs::read_to_string(self.project.path(GUIDE))?;
         // The one of the example's README.
@@ -119,7 +122,8 @@ impl Guide<'_> {
         self.project.run(&program.to_string_lossy()).folder(self.folder)
     }
 
-    /// Shows what transforms make of the scenes. The picture below the block in the document must have the same pixels.
+    /// Shows what transforms make of the scenes. The picture below the block in the document must
+    /// have the same pixels.
     fn show(&self, block: &Block<'_>) -> Result<()> {
         let name = block.after.split_once("](images/").and_then(|(_, rest)| rest.split_once(')'));
         let (name, _) = name.with_context(|| format!("{GUIDE} has no picture below\n{}", block.text))?;
@@ -128,7 +132,8 @@ impl Guide<'_> {
         self.sheet(name, Some(&transforms))
     }
 
-    /// Makes the contact sheet of the scenes and some transforms, and compares its pixels with those of the picture in the document.
+    /// Makes the contact sheet of the scenes and some transforms, and compares its pixels with
+    /// those of the picture in the document.
     fn sheet(&self, name: &str, transforms: Option<&str>) -> Result<()> {
         let (sheet, picture) = (self.folder.join(name), self.project.path(PICTURES).join(name));
         self.program("contact_sheet").arg("corpus/scenes.txt").arg(&sheet).args(transforms).go()?;
@@ -138,7 +143,8 @@ impl Guide<'_> {
         same.map(drop).with_context(|| format!("If the new picture is right: {mend}"))
     }
 
-    /// Reads one minibatch of a configuration. The first one has the name by which programs of the guide read it.
+    /// Reads one minibatch of a configuration. The first one has the name by which programs of the
+    /// guide read it.
     fn read(&self, text: &str, number: u32) -> Result<()> {
         let name = if number == 1 { "images.cntk".to_owned() } else { format!("images-{number}.cntk") };
         std::fs::write(self.folder.join(&name), text)?;

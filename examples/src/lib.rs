@@ -1,5 +1,5 @@
-//! The example programs, each language as a project of its own: built as their users build them, run as their READMEs say, and what
-//! they print, learn and draw is checked.
+//! The example programs, each language as a project of its own: built as their users build them,
+//! run as their READMEs say, and what they print, learn and draw is checked.
 
 #[macro_use]
 extern crate tooling;

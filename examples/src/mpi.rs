@@ -1,4 +1,5 @@
-//! The MPI example: trains on 1 to 12 ranks, resumes with other numbers of ranks, and fails on one of them.
+//! The MPI example: trains on 1 to 12 ranks, resumes with other numbers of ranks, and fails on one
+//! of them.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use tooling::{Tally, dist};
 const RANKS: [usize; 5] = [1, 2, 3, 4, 12];
 /// Sweeps of 45 minibatches.
 const EPOCHS: &str = "6";
-/// Minibatches between two checkpoints, and minibatches before the training is stopped: in the middle of an epoch, as in a
-/// crash.
+/// Minibatches between two checkpoints, and minibatches before the training is stopped: in the
+/// middle of an epoch, as in a crash.
 const STOP: (&str, &str) = ("50", "170");
-/// The most by which weights may differ between numbers of ranks: gradients are added in another order.
+/// The most by which weights may differ between numbers of ranks: gradients are added in another
+/// order.
 const TOLERANCE: f64 = 1e-12;
 /// Seconds after which mpirun ends ranks that hang.
 const PATIENCE: &str = "60";

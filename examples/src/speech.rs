@@ -1,5 +1,5 @@
-//! The speech example: a corpus that a script makes, and a classifier of its phones, stopped and resumed; and the programs of
-//! the guide, which read the same corpus.
+//! The speech example: a corpus that a script makes, and a classifier of its phones, stopped and
+//! resumed; and the programs of the guide, which read the same corpus.
 
 use crate::demo::Training;
 use crate::example;
@@ -13,7 +13,8 @@ use tooling::{Tally, drivers, python, tools};
 const FILES: [&str; 7] =
     ["train.mfc", "train.scp", "train.mlf", "test.mfc", "test.scp", "test.mlf", "phones.list"];
 
-/// Percentage of the frames of the test part that the trained classifier must recognize. The program has the same limit.
+/// Percentage of the frames of the test part that the trained classifier must recognize. The
+/// program has the same limit.
 const ACCURACY: f64 = 95.0;
 
 /// Makes the corpus twice, trains on it, and again with a stop in the middle.
@@ -44,7 +45,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally::passed(2)?.and(guide(project, &dist, &folder)?))
 }
 
-/// Runs the programs of the guide in a folder that has the corpus. (The one in Rust is a test of the documentation.)
+/// Runs the programs of the guide in a folder that has the corpus. (The one in Rust is a test of
+/// the documentation.)
 fn guide(project: &Project, dist: &Dist, folder: &Path) -> Result<Tally> {
     let text = std::fs::read_to_string(project.path("docs/speech.md"))?;
     let block = |language: &str| {

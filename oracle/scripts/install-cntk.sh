@@ -9,7 +9,7 @@
 #   python    runs a script with this CNTK
 #   ready     marks a complete installation
 #
-# Packages of Debian that are missing are installed if CNTK_READER_INSTALL_PACKAGES is 1 and root runs the script.
+# Installs missing packages of Debian if CNTK_READER_INSTALL_PACKAGES is 1 and root runs it.
 #
 # Status 3 means that this machine cannot have it; the last line of the output says why.
 set -euo pipefail

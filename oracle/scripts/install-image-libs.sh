@@ -8,7 +8,7 @@
 # The system's libpng 1.6 behind the interface of 1.2: libpng12 (libpng12.c). A stand-in that does nothing: libjasper.
 # JPEG, PNG, BMP and TIFF images work afterwards, JPEG 2000 does not.
 #
-# Packages of Debian that are missing are installed if CNTK_READER_INSTALL_PACKAGES is 1 and root runs the script.
+# Installs missing packages of Debian if CNTK_READER_INSTALL_PACKAGES is 1 and root runs it.
 #
 # Status 3 means that this machine cannot have them; the last line of the output says why.
 set -euo pipefail

@@ -38,7 +38,8 @@ struct Options {
     module: bool,
     /// Instead of comparing, the random cases are written into this folder.
     write: Option<PathBuf>,
-    /// With `module`: runs of a program that ends while chunks are loaded, with each of its endings.
+    /// With `module`: runs of a program that ends while chunks are loaded, with each of its
+    /// endings.
     exits: usize,
     threads: usize,
 }
@@ -161,12 +162,14 @@ pub fn old_step(project: &Project) -> Result<Tally> {
     })
 }
 
-/// The golden cases and random ones, as many as `cases` says or those of the short form: a step, which expects the drivers.
+/// The golden cases and random ones, as many as `cases` says or those of the short form: a step,
+/// which expects the drivers.
 pub fn step(project: &Project, cases: Option<u64>) -> Result<Tally> {
     without_arguments(project, false, cases)
 }
 
-/// The same for this project's composite module. The short form adds the golden cases with CNTK's over this project's other modules.
+/// The same for this project's composite module. The short form adds the golden cases with CNTK's
+/// over this project's other modules.
 pub fn module_step(project: &Project, cases: Option<u64>) -> Result<Tally> {
     let tally = without_arguments(project, true, cases)?;
     let Installed::Yes(cntk) = install::install(project, install::VERSIONS[0])? else { return Ok(tally) };
@@ -271,9 +274,11 @@ impl Folders {
     }
 }
 
-/// How often, at most, a case that differs is run. On a busy machine CNTK needs several attempts to be right once.
+/// How often, at most, a case that differs is run. On a busy machine CNTK needs several attempts to
+/// be right once.
 const ATTEMPTS: usize = 10;
-/// Number of consecutive runs of CNTK that are compared among themselves, to see whether its output changes.
+/// Number of consecutive runs of CNTK that are compared among themselves, to see whether its output
+/// changes.
 const RUNS_OF_CNTK: usize = 5;
 
 /// How often, at most, what is left of a case after a known difference is run by itself.
@@ -313,7 +318,8 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
                 Settled::Unsteady => return failed(&case, changes(&case)),
             };
         }
-        // Two equal errors prove nothing about a third party's module: something must have been read.
+        // Two equal errors prove nothing about a third party's module: something must have been
+        // read.
         let is_read = || cntk.lines.iter().any(|line| line.contains("\"keys\":[\""));
         match result {
             Settled::As(Verdict::Same) if case.name.starts_with(third_party::NAMES) && !is_read() => {
@@ -341,9 +347,10 @@ enum Settled {
     Unsteady,
 }
 
-/// Runs a case, again where it differs and CNTK is known to race ([`can_race`]): there one equal run is enough, since now
-/// and then CNTK fails, or delivers wrong values, where it is right the next time. Other differences have to be explained
-/// by a rule in the first run. This library's output must be the same in each run. Also gives CNTK's first output.
+/// Runs a case, again where it differs and CNTK is known to race ([`can_race`]): there one equal
+/// run is enough, since now and then CNTK fails, or delivers wrong values, where it is right the
+/// next time. Other differences have to be explained by a rule in the first run. This library's
+/// output must be the same in each run. Also gives CNTK's first output.
 fn settle(case: &Case, drivers: &Drivers, folder: &Path) -> Result<(Settled, Output)> {
     let host = (drivers.cntk, drivers.are_of_modules());
     let judge = |ours: &Output, cntk: &Output| {

@@ -51,15 +51,17 @@ pub struct Rule {
     applies: fn(&Difference) -> bool,
 }
 
-/// Not a rule for one output: whether CNTK's output changes shows only when the case is repeated, see [`is_race`].
+/// Not a rule for one output: whether CNTK's output changes shows only when the case is repeated,
+/// see [`is_race`].
 pub static RACE: Rule = Rule {
     name: "race",
     what: "CNTK reads a file on two threads through one handle; what it delivers changes from run to run",
     applies: |_| false,
 };
 
-/// Whether CNTK is known to read files of this case on two threads through one handle: binary files, and the secondary
-/// deserializers of a bundle. Deserializers of other modules than text and binary count as well, but not those of images.
+/// Whether CNTK is known to read files of this case on two threads through one handle: binary
+/// files, and the secondary deserializers of a bundle. Deserializers of other modules than text and
+/// binary count as well, but not those of images.
 pub fn can_race(case: &Case) -> bool {
     let config = case.config.to_lowercase();
     let named = |what: &str| config.matches(what).count();
@@ -72,8 +74,8 @@ pub fn can_race(case: &Case) -> bool {
     deserializers > 1 || deserializers > config.matches("cntktextformatdeserializer\"").count()
 }
 
-/// Whether CNTK's outputs of the same case differ among themselves, up to `line`: at least two of them differ from the
-/// most frequent one.
+/// Whether CNTK's outputs of the same case differ among themselves, up to `line`: at least two of
+/// them differ from the most frequent one.
 pub fn is_race(outputs: &[Output], line: usize) -> bool {
     let head = |output: &Output| output.lines.iter().take(line + 1).cloned().collect::<Vec<_>>();
     let heads: Vec<Vec<String>> = outputs.iter().map(head).collect();
@@ -81,7 +83,8 @@ pub fn is_race(outputs: &[Output], line: usize) -> bool {
     heads.len() - most.unwrap_or(0) >= 2
 }
 
-/// The reader's position before each step of a case, and after the last one. `None` where it reported none.
+/// The reader's position before each step of a case, and after the last one. `None` where it
+/// reported none.
 pub struct Positions {
     /// Samples of a sweep.
     pub sweep: u64,
@@ -90,8 +93,8 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Whether, before a step, the reader is in a sweep in which it has gone back. `truncated` minibatches hold data that
-    /// were read earlier, so for them the sweep before counts as well.
+    /// Whether, before a step, the reader is in a sweep in which it has gone back. `truncated`
+    /// minibatches hold data that were read earlier, so for them the sweep before counts as well.
     fn is_after_going_back(&self, steps: &[String], step: usize, truncated: bool) -> bool {
         let mut sweep = 0;
         let mut gone_back = None;
@@ -162,8 +165,9 @@ impl Difference<'_> {
             && both.iter().any(|line| line.is_some_and(|line| line.contains("\"streams\":")))
     }
 
-    /// Whether every sample that both sides deliver is the same in both, whatever minibatch it is in; `skipped` names a stream that is not
-    /// compared. Images may be transformed at random, and are not compared.
+    /// Whether every sample that both sides deliver is the same in both, whatever minibatch it is
+    /// in; `skipped` names a stream that is not compared. Images may be transformed at random, and
+    /// are not compared.
     fn agrees_by_key(&self, skipped: Option<&str>) -> bool {
         let config = self.case.config.to_lowercase();
         let draws = config.contains("imagedeserializer") || config.contains("imagereader");
@@ -189,7 +193,8 @@ impl Difference<'_> {
         !self.is_module
     }
 
-    /// Whether both lines are minibatches of the same streams, keys and layout, and only dense values differ.
+    /// Whether both lines are minibatches of the same streams, keys and layout, and only dense
+    /// values differ.
     fn differs_in_dense_values_alone(&self) -> bool {
         let without_values = |output: &Output| -> Option<serde_json::Value> {
             let mut line: serde_json::Value = serde_json::from_str(output.lines.get(self.line)?).ok()?;
@@ -245,8 +250,9 @@ fn moves(step: &str) -> bool {
     step != "read" && step != "state"
 }
 
-/// Compares with the output of a version of CNTK, which this library was compared with as a module in its place or through its C++ header.
-/// `positions` finds out where the reader stood, if a rule asks.
+/// Compares with the output of a version of CNTK, which this library was compared with as a module
+/// in its place or through its C++ header. `positions` finds out where the reader stood, if a rule
+/// asks.
 pub fn compare(
     case: &Case,
     (host, is_module): (Host, bool),

@@ -16,8 +16,8 @@ use tooling::project::{Project, empty_folder};
 
 /// Time without a line after which CNTK's driver counts as hung: steps take milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time without a line after which this library's driver counts as hung. A hang of this library is a failure, so the time
-/// is long enough for a very busy machine.
+/// Time without a line after which this library's driver counts as hung. A hang of this library is
+/// a failure, so the time is long enough for a very busy machine.
 const OWN_PATIENCE: Duration = Duration::from_secs(60);
 /// How often CNTK's driver is run if it hangs. On a busy machine it may have been slow.
 const ATTEMPTS_IF_HUNG: usize = 3;
@@ -69,8 +69,8 @@ pub struct Drivers {
 }
 
 impl Drivers {
-    /// The drivers that `cargo xtask build` made, over this CNTK. With `own_module`, this library is driven through the
-    /// host's interface, too.
+    /// The drivers that `cargo xtask build` made, over this CNTK. With `own_module`, this library
+    /// is driven through the host's interface, too.
     pub fn new(project: &Project, cntk: &Cntk, own_module: Option<PathBuf>) -> Drivers {
         let folder = project.target.join("drivers");
         let host = dropin::driver_file(project, "host_replay", cntk.host);
@@ -87,8 +87,8 @@ impl Drivers {
         }
     }
 
-    /// Runs a case in a folder of its own, which then holds everything: data, configuration, script, and the output of
-    /// both (ours.jsonl, cntk.jsonl, and messages beside them).
+    /// Runs a case in a folder of its own, which then holds everything: data, configuration,
+    /// script, and the output of both (ours.jsonl, cntk.jsonl, and messages beside them).
     pub fn run(&self, case: &Case, folder: &Path) -> Result<(Output, Output)> {
         empty_folder(folder)?;
         let (config, script) = case.unpack(folder)?;
@@ -146,8 +146,8 @@ impl Drivers {
         ours
     }
 
-    /// The reader's positions before and after each step of a case that ran in `folder`. `None` if the size of a sweep is
-    /// unknown, because no sweep can be read to its end.
+    /// The reader's positions before and after each step of a case that ran in `folder`. `None` if
+    /// the size of a sweep is unknown, because no sweep can be read to its end.
     pub fn positions(&self, case: &Case, folder: &Path) -> Result<Option<Positions>> {
         let run_steps = |name: &str, steps: &[&str]| -> Result<Vec<Value>> {
             let script = folder.join(format!("{name}.txt"));
@@ -185,7 +185,8 @@ pub fn reads_images(case: &Case) -> bool {
     case.config.contains("ImageReader\"")
 }
 
-/// Whether a case has an old-style section of speech or images, whose sequences have no keys in CNTK.
+/// Whether a case has an old-style section of speech or images, whose sequences have no keys in
+/// CNTK.
 pub fn is_old_style(case: &Case) -> bool {
     case.config.starts_with("readerType")
 }
@@ -203,7 +204,8 @@ fn without_keys(line: &str) -> String {
     out
 }
 
-/// Runs a driver with its output into files; one that prints nothing for longer than `patience` is stopped.
+/// Runs a driver with its output into files; one that prints nothing for longer than `patience` is
+/// stopped.
 pub fn run(mut command: Command, folder: &Path, name: &str, patience: Duration) -> Result<Output> {
     let path = folder.join(format!("{name}.jsonl"));
     let messages = folder.join(format!("{name}.messages.txt"));

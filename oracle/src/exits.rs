@@ -1,5 +1,5 @@
-//! Programs that end while a module of CNTK still loads chunks ahead: they must end without a crash, whether they destroy
-//! the reader before or not.
+//! Programs that end while a module of CNTK still loads chunks ahead: they must end without a
+//! crash, whether they destroy the reader before or not.
 
 use crate::drive::{Drivers, End};
 use crate::golden::Case;
@@ -16,8 +16,8 @@ const ENDINGS: [(Option<&str>, &str); 2] =
 const UTTERANCES: usize = 1500;
 const DIMENSION: usize = 4;
 
-/// Runs a program that reads two minibatches `runs` times with each ending, and compares what it reads with what CNTK's
-/// own module delivers.
+/// Runs a program that reads two minibatches `runs` times with each ending, and compares what it
+/// reads with what CNTK's own module delivers.
 pub fn check(drivers: &Drivers, folder: &Path, runs: usize) -> Result<Tally> {
     let mut tally = Tally::default();
     for (ending, what) in ENDINGS {
@@ -39,7 +39,8 @@ pub fn check(drivers: &Drivers, folder: &Path, runs: usize) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Two minibatches of frames, with features and labels from two deserializers of CNTK's speech module.
+/// Two minibatches of frames, with features and labels from two deserializers of CNTK's speech
+/// module.
 fn speech() -> Result<Case> {
     // CNTK's module makes chunks of 90,000 frames: several, so that some are loaded ahead.
     let length = |utterance: usize| 200 + utterance * 7 % 100;
@@ -55,7 +56,8 @@ fn speech() -> Result<Case> {
         }
         frames = last + 1;
     }
-    // HTK's header: frames, their period in units of 100 ns, bytes of a frame, kind (9: user-defined).
+    // HTK's header: frames, their period in units of 100 ns, bytes of a frame, kind (9:
+    // user-defined).
     let mut archive = u32::try_from(frames)?.to_be_bytes().to_vec();
     archive.extend_from_slice(&100_000_u32.to_be_bytes());
     archive.extend_from_slice(&u16::try_from(DIMENSION * size_of::<f32>())?.to_be_bytes());

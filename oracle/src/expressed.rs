@@ -23,8 +23,8 @@ pub fn expressed(mut case: Case, host: Host) -> Option<Case> {
     }
     if host.is_beta() {
         case.steps = case.steps.iter().map(|step| without_sweeps(step)).collect();
-        // Sections of old-style readers are read by the library itself here, which heeds a seed, and ends epochs of samples as later
-        // releases do.
+        // Sections of old-style readers are read by the library itself here, which heeds a seed,
+        // and ends epochs of samples as later releases do.
         let is_read_otherwise =
             case.config.contains("randomizationSeed") || case.steps.iter().any(|step| has_limit(step));
         if drive::is_old_style(&case) && is_read_otherwise {
@@ -34,7 +34,8 @@ pub fn expressed(mut case: Case, host: Host) -> Option<Case> {
     Some(case)
 }
 
-/// A step without sweeps, which cannot be counted: an epoch of some is one of a single sweep, and there is one endless epoch.
+/// A step without sweeps, which cannot be counted: an epoch of some is one of a single sweep, and
+/// there is one endless epoch.
 fn without_sweeps(step: &str) -> String {
     let mut words: Vec<&str> = step.split(' ').collect();
     if let ["start", .., samples, sweeps, index] = &mut words[..] {

@@ -20,7 +20,8 @@ pub struct Case {
     pub config: String,
     /// Name and content of each data file.
     pub files: Vec<(String, Vec<u8>)>,
-    /// The first file goes through this library's converters before it is read, if this is not `None`.
+    /// The first file goes through this library's converters before it is read, if this is not
+    /// `None`.
     pub rewritten: Option<Rewritten>,
 }
 
@@ -59,7 +60,8 @@ pub fn load(project: &Project) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Names of the cases in which CNTK mixes the channels of images, where this library delivers the channels that were asked for.
+/// Names of the cases in which CNTK mixes the channels of images, where this library delivers the
+/// channels that were asked for.
 pub fn mixed(project: &Project) -> Result<Vec<String>> {
     let path = project.path("tests/golden/mixed-channels.txt");
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -109,8 +111,9 @@ impl Case {
         })
     }
 
-    /// Writes the case's data, configuration and script into a folder; returns the paths of the latter two. `@DIR@` in the
-    /// configuration is left to the driver: it then takes the configuration as text, as CNTK did when it was recorded.
+    /// Writes the case's data, configuration and script into a folder; returns the paths of the
+    /// latter two. `@DIR@` in the configuration is left to the driver: it then takes the
+    /// configuration as text, as CNTK did when it was recorded.
     pub fn unpack(&self, folder: &Path) -> Result<(PathBuf, PathBuf)> {
         std::fs::create_dir_all(folder)?;
         for (name, content) in &self.files {

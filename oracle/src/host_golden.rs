@@ -16,7 +16,8 @@ use tooling::project::{Project, empty_folder};
 /// Differences that are shown.
 const SHOWN: usize = 20;
 
-/// A case in which CNTK's composite module reads chunks that do not exist: its output, or a crash, is chance.
+/// A case in which CNTK's composite module reads chunks that do not exist: its output, or a crash,
+/// is chance.
 const LOST_CHUNKS: &str = "bundle-missing";
 
 /// CNTK's libraries, and other libraries that they need and the system lacks.
@@ -61,7 +62,8 @@ enum Setup {
     Original,
 }
 
-/// `--libs DIRS [--originals]`: runs the cases with both of this project's modules, and with CNTK's own ones.
+/// `--libs DIRS [--originals]`: runs the cases with both of this project's modules, and with CNTK's
+/// own ones.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut path, mut originals) = (None, false);
     while let Some(argument) = parser.next()? {
@@ -100,8 +102,9 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     if failed > 0 { bail!("{failed} cases differ.") } else { Ok(()) }
 }
 
-/// Runs the cases through modules that are compiled so that undefined behaviour ends the program, with the installed CNTK around
-/// them: all modules, and CNTK's composite module over the modules of deserializers.
+/// Runs the cases through modules that are compiled so that undefined behaviour ends the program,
+/// with the installed CNTK around them: all modules, and CNTK's composite module over the modules
+/// of deserializers.
 pub fn undefined(project: &Project) -> Result<Tally> {
     let cntk = match install::install(project, install::VERSIONS[0])? {
         Installed::Yes(cntk) => cntk,
@@ -116,7 +119,8 @@ pub fn undefined(project: &Project) -> Result<Tally> {
     Ok(composite.and(check_below(project, &libraries, flavor)?))
 }
 
-/// The cases with CNTK's composite module over this project's modules of deserializers, as they are built.
+/// The cases with CNTK's composite module over this project's modules of deserializers, as they are
+/// built.
 pub fn check_below(project: &Project, libraries: &Libraries, flavor: Flavor) -> Result<Tally> {
     check(project, libraries, Setup::Deserializers, flavor)
 }

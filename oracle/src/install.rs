@@ -21,7 +21,8 @@ pub const OLD_HOSTS: &str = "CNTK_OLD_HOST";
 /// The scripts' exit status when this machine cannot have what they install.
 const CANNOT: i32 = 3;
 
-/// In the folder of an installed CNTK, the file that says how the libraries of its image module were built.
+/// In the folder of an installed CNTK, the file that says how the libraries of its image module
+/// were built.
 const IMAGES: &str = "mpi/ready-for-images";
 
 /// An installed CNTK.

@@ -1,8 +1,8 @@
-//! Comparisons with real CNTK 2.x: which versions there are ([`install`]), and what this library, its modules and CNTK itself
-//! read, line by line ([`run`]).
+//! Comparisons with real CNTK 2.x: which versions there are ([`install`]), and what this library,
+//! its modules and CNTK itself read, line by line ([`run`]).
 //!
-//! [`cases`] compares golden and random cases, [`cntk_python`] programs in Python, [`host_golden`] the golden cases inside
-//! CNTK. [`replay`] compares with the records of CNTK alone.
+//! [`cases`] compares golden and random cases, [`cntk_python`] programs in Python, [`host_golden`]
+//! the golden cases inside CNTK. [`replay`] compares with the records of CNTK alone.
 
 #[macro_use]
 extern crate tooling;
@@ -31,7 +31,8 @@ use tooling::project::Project;
 /// The exit status of a command that could not have CNTK, and compared nothing.
 pub const NOT_INSTALLED: i32 = 3;
 
-/// Runs the command that the arguments begin with. `cargo xtask` passes on those of its users, and calls `replay` and `step`.
+/// Runs the command that the arguments begin with. `cargo xtask` passes on those of its users, and
+/// calls `replay` and `step`.
 pub fn run(project: &Project, mut parser: Parser) -> Result<()> {
     let command = match parser.next()? {
         Some(Value(command)) => command.string()?,
@@ -48,7 +49,8 @@ pub fn run(project: &Project, mut parser: Parser) -> Result<()> {
     }
 }
 
-/// `replay [--every N] [--drivers FOLDER] [PROGRAM ...]`: golden records through the C++ header, the driver under a program.
+/// `replay [--every N] [--drivers FOLDER] [PROGRAM ...]`: golden records through the C++ header,
+/// the driver under a program.
 fn replay(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut every, mut drivers) = (1, project.target.join("drivers"));
     let mut under = Vec::new();
@@ -68,8 +70,8 @@ fn replay(project: &Project, mut parser: Parser) -> Result<()> {
     report(replay::check(project, every, &drivers.join("replay"), &under)?)
 }
 
-/// `step NAME [--quick] [--cases N]`: a step of another command, which expects that the library, the drivers and the modules are
-/// built.
+/// `step NAME [--quick] [--cases N]`: a step of another command, which expects that the library,
+/// the drivers and the modules are built.
 fn step(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut name, mut cases, mut project) = (None, None, project.clone());
     while let Some(argument) = parser.next()? {

@@ -1,4 +1,5 @@
-//! Runs the golden cases through the driver `replay`, which uses the C++ header, and compares bit by bit.
+//! Runs the golden cases through the driver `replay`, which uses the C++ header, and compares bit
+//! by bit.
 
 use crate::golden::{self, Case};
 use anyhow::{Context, Result, bail, ensure};
@@ -54,7 +55,8 @@ fn replay(project: &Project, case: &Case, driver: &Path, under: &[String], folde
     run.arg(config).arg(script).output()
 }
 
-/// Compares a case in which CNTK mixes the channels of images. Pixels differ, and nothing else does.
+/// Compares a case in which CNTK mixes the channels of images. Pixels differ, and nothing else
+/// does.
 fn compare_mixed(case: &Case, output: &str) -> Result<()> {
     ensure!(compare(case, output).is_err(), "no difference: remove the case from mixed-channels.txt");
     compare(&case.without_pixels(), output)

@@ -1,4 +1,5 @@
-//! Cases with a module of a third party: a C++ deserializer and its transforms, from `cpp_tests/third_party.cpp`.
+//! Cases with a module of a third party: a C++ deserializer and its transforms, from
+//! `cpp_tests/third_party.cpp`.
 
 use crate::golden::Case;
 use anyhow::Result;
@@ -100,7 +101,8 @@ const PLANS: [Plan; 13] = [
     },
 ];
 
-/// Builds the module; returns the cases that read with it. `images`: CNTK's module for images can be loaded.
+/// Builds the module; returns the cases that read with it. `images`: CNTK's module for images can
+/// be loaded.
 pub fn cases(project: &Project, host: Host, images: bool) -> Result<Vec<Case>> {
     let module = build(project, host)?;
     let ramp = format!(r#"type = "Ramp" ; module = "{}" ; sequences = 23 ; perChunk = 4"#, module.display());

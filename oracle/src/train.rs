@@ -1,5 +1,5 @@
-//! Training by the BrainScript program of a beta, with CNTK's modules and with this project's: the same losses to the last digit, also where
-//! training stopped and went on.
+//! Training by the BrainScript program of a beta, with CNTK's modules and with this project's: the
+//! same losses to the last digit, also where training stopped and went on.
 
 use crate::cntk_python::Paths;
 use crate::install::Cntk;
@@ -29,7 +29,8 @@ pub fn compare(project: &Project, cntk: &Cntk, paths: Paths<'_>) -> Result<Tally
         let ours = train(paths.ours, whole)?;
         forget(&folder)?;
         let begun = train(paths.ours, part)?;
-        // With a finished model there would be nothing to do. Without it, the program goes on from a checkpoint before.
+        // With a finished model there would be nothing to do. Without it, the program goes on from
+        // a checkpoint before.
         std::fs::remove_file(folder.join("model").join(network).with_extension("dnn"))?;
         let ended = train(paths.ours, whole)?;
         forget(&folder)?;
@@ -51,7 +52,8 @@ pub fn compare(project: &Project, cntk: &Cntk, paths: Paths<'_>) -> Result<Tally
     Ok(tally)
 }
 
-/// Trains to the end of an epoch, on from where a checkpoint lies; returns what the program says of each epoch, but for the time.
+/// Trains to the end of an epoch, on from where a checkpoint lies; returns what the program says of
+/// each epoch, but for the time.
 fn train(
     project: &Project,
     cntk: &Cntk,
@@ -78,7 +80,8 @@ fn forget(folder: &Path) -> Result<()> {
     empty_folder(&folder.join("model"))
 }
 
-/// Points in a plane, digits, and sentences of numbered words, whose labels belong to the sentence or to the word.
+/// Points in a plane, digits, and sentences of numbered words, whose labels belong to the sentence
+/// or to the word.
 fn data(project: &Project, folder: &Path) -> Result<()> {
     let mut state = 5u32;
     let mut random = |bound: u32| {

@@ -1,4 +1,5 @@
-//! What commands print. A thread that runs steps beside others keeps what they print until they end.
+//! What commands print. A thread that runs steps beside others keeps what they print until they
+//! end.
 
 use std::cell::RefCell;
 use std::fmt::Arguments;
@@ -15,7 +16,8 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::console::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints text, at once. If nobody reads it any more, as in `cargo xtask fuzz --list | head`, it is lost.
+/// Prints text, at once. If nobody reads it any more, as in `cargo xtask fuzz --list | head`, it is
+/// lost.
 pub fn print(text: Arguments<'_>) {
     KEPT.with_borrow_mut(|kept| match kept {
         Some(kept) => *kept += &text.to_string(),

@@ -1,4 +1,5 @@
-//! Building for another processor than this machine's: the compilers, and the emulator that runs what they build.
+//! Building for another processor than this machine's: the compilers, and the emulator that runs
+//! what they build.
 
 use crate::project::Project;
 use crate::run::Run;
@@ -30,14 +31,16 @@ pub const DEBIAN: &str = "arm64";
 /// The target's dynamic linker.
 pub const LOADER: &str = "ld-linux-aarch64.so.1";
 
-/// Where programs for the target find their libraries: at the root if Debian's packages for that processor are installed, else in the
-/// package for cross compilers. Never in both: a C library and a dynamic linker of two versions do not fit.
+/// Where programs for the target find their libraries: at the root if Debian's packages for that
+/// processor are installed, else in the package for cross compilers. Never in both: a C library and
+/// a dynamic linker of two versions do not fit.
 const ROOTS: [&str; 2] = ["/", "/usr/aarch64-linux-gnu"];
 
 /// What the tests start their own programs through.
 const TEST_RUNNER: &str = "CNTK_READER_TEST_RUNNER";
 
-/// The checkout as it is built for 64-bit ARM, under target/aarch64. The error names compilers and the emulator if they are missing.
+/// The checkout as it is built for 64-bit ARM, under target/aarch64. The error names compilers and
+/// the emulator if they are missing.
 pub fn aarch64(project: &Project) -> Result<Project> {
     tools::need(project, &[Tool::CrossCxx, Tool::Emulator, Tool::CrossRust])?;
     let rustc = rustc(project).context("the Rust compiler for aarch64 is gone")?;

@@ -1,5 +1,6 @@
-//! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file; and, where it is asked
-//! for, the command-line tool, bin/cntk-reader, with its manual pages and completions under share/.
+//! The library as if it were installed: target/dist with include/, lib/, CMake package and
+//! pkg-config file; and, where it is asked for, the command-line tool, bin/cntk-reader, with its
+//! manual pages and completions under share/.
 
 use crate::cmake::install;
 use crate::portable::{self, Age, Library};
@@ -37,13 +38,15 @@ impl Dist {
     }
 }
 
-/// A command of cargo's in release mode. Messages of panics and debug information name source files, so folders of this machine are
-/// left out of their paths: that of the checkout, and that in which cargo keeps the sources of crates.
+/// A command of cargo's in release mode. Messages of panics and debug information name source
+/// files, so folders of this machine are left out of their paths: that of the checkout, and that in
+/// which cargo keeps the sources of crates.
 pub fn release(project: &Project, command: &str) -> Run {
     project.cargo(command).arg("--release").envs(&release_variables(project))
 }
 
-/// The environment of such a command. What cargo builds elsewhere with the same variables need not be built again.
+/// The environment of such a command. What cargo builds elsewhere with the same variables need not
+/// be built again.
 pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
@@ -61,7 +64,8 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     flags.retain(|flag| !flag.is_empty());
     let mut variables = vec![("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))];
     if project.quick {
-        // Tests are compiled with the library that programs get, so its arithmetic is checked as well.
+        // Tests are compiled with the library that programs get, so its arithmetic is checked as
+        // well.
         let settings = [
             ("CARGO_PROFILE_RELEASE_LTO", "off"),
             ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
@@ -75,14 +79,16 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     variables
 }
 
-/// Builds the static library in release mode; returns its path. The shared library and the modules for CNTK are linked from it.
+/// Builds the static library in release mode; returns its path. The shared library and the modules
+/// for CNTK are linked from it.
 pub fn archive(project: &Project) -> Result<PathBuf> {
     let build = release(project, "rustc").args(["--package", "cntk-reader-clib", "--lib"]);
     build.args(["--crate-type", "staticlib"]).go()?;
     Ok(project.release_folder().join("libcntk_reader_clib.a"))
 }
 
-/// Builds the library in release mode and installs it into target/dist, once: other steps may use what is there.
+/// Builds the library in release mode and installs it into target/dist, once: other steps may use
+/// what is there.
 pub fn build(project: &Project) -> Result<Dist> {
     /// What was built where, and whether it was hardly optimized.
     static BUILT: Mutex<Vec<(Dist, bool)>> = Mutex::new(Vec::new());
@@ -131,7 +137,8 @@ fn tool_program(project: &Project) -> Result<PathBuf> {
     Ok(built)
 }
 
-/// Builds the command-line tool and installs it beside the library, with its manual pages and completions.
+/// Builds the command-line tool and installs it beside the library, with its manual pages and
+/// completions.
 pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
     let built = tool_program(project)?;
     let tool = dist.folder.join("bin/cntk-reader");

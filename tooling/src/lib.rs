@@ -1,5 +1,6 @@
-//! What the project's own commands share: the checkout and its folders, programs that they run, tools that they need, and the
-//! library as they build it. Each command is in a package of its own: `xtask`, `oracle`, `benches`.
+//! The parts that the project's own commands share: paths of the checkout, running programs, the
+//! tools that they need, and the library as they build it. The commands are in `xtask`, `oracle` and
+//! `benches`.
 
 #[macro_use]
 pub mod console;

@@ -2,7 +2,8 @@
 
 use crate::project::Project;
 
-/// The processor's model, and the largest instruction set that the library uses on it: a virtual machine's model may say neither.
+/// The processor's model, and the largest instruction set that the library uses on it: a virtual
+/// machine's model may say neither.
 pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let value = |name: &str| {
@@ -54,7 +55,8 @@ pub fn memory() -> u64 {
     kib.map_or(0, |kib| (kib + (1 << 19)) >> 20)
 }
 
-/// Average number of programs that ran or waited for a CPU in the last minute: 0 on an idle machine.
+/// Average number of programs that ran or waited for a CPU in the last minute: 0 on an idle
+/// machine.
 pub fn load() -> f64 {
     let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     averages.split(' ').next().and_then(|average| average.parse().ok()).unwrap_or(0.0)
@@ -69,8 +71,8 @@ pub fn date(project: &Project) -> anyhow::Result<String> {
 pub struct Tree {
     /// The commit, abbreviated.
     pub commit: String,
-    /// Files that differ from it or are new, but for the records of measurements and the document that shows them: `git
-    /// status` lines.
+    /// Files that differ from it or are new, but for the records of measurements and the document
+    /// that shows them: `git status` lines.
     pub changes: Vec<String>,
 }
 

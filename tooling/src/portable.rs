@@ -1,9 +1,11 @@
 //! Linking shared libraries for older systems than the one that builds them.
 //!
-//! A shared library needs the versions of symbols that it was linked against. So a library built on a new system does not
-//! load on an old one, though nearly all symbols exist there in an older version. Therefore libraries are linked against
-//! stubs: libraries with the names of the system's, which have of each symbol only the newest version that the oldest
-//! supported system has. The versions that exist are read from the system's own libraries. Programs are linked in this way too.
+//! A shared library needs the versions of symbols that it was linked against. So a library built on
+//! a new system does not load on an old one, though nearly all symbols exist there in an older
+//! version. Therefore libraries are linked against stubs: libraries with the names of the system's,
+//! which have of each symbol only the newest version that the oldest supported system has. The
+//! versions that exist are read from the system's own libraries. Programs are linked in this way
+//! too.
 
 use crate::cross;
 use crate::project::Project;
@@ -12,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// How old the systems may be that a library is for: they have glibc 2.17, and this compiler's libraries.
+/// How old the systems may be that a library is for: they have glibc 2.17, and this compiler's
+/// libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
     /// GCC 4.8, as Ubuntu 14.04 and CentOS 7.
@@ -67,11 +70,13 @@ pub struct Library<'a> {
     pub inputs: Vec<String>,
     /// The symbols that it exports.
     pub exports: &'a [String],
-    /// A library that is needed besides the system's, and the beginnings of the names of its symbols.
+    /// A library that is needed besides the system's, and the beginnings of the names of its
+    /// symbols.
     pub host: Option<(&'a str, &'a [&'a str])>,
     /// The systems that it is for.
     pub age: Age,
-    /// Whether it keeps the lines of its sources, for debuggers and profilers: most of a library's size.
+    /// Whether it keeps the lines of its sources, for debuggers and profilers: most of a library's
+    /// size.
     pub has_lines: bool,
 }
 
@@ -86,7 +91,8 @@ impl Library<'_> {
             let run = run.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(output);
             run.args(&self.inputs)
         };
-        // Symbols that are undefined when nothing else is linked have to come from the system and the host.
+        // Symbols that are undefined when nothing else is linked have to come from the system and
+        // the host.
         let bare = scratch.join("bare.so");
         let ends = ["-lgcc", "-l:libc_nonshared.a"];
         let any = ["-Wl,--unresolved-symbols=ignore-all", NO_LINES];
@@ -130,7 +136,8 @@ impl Library<'_> {
     }
 }
 
-/// Makes stubs of all that the system's libraries have, under the names that linkers look for (`libc.so`), for programs.
+/// Makes stubs of all that the system's libraries have, under the names that linkers look for
+/// (`libc.so`), for programs.
 pub fn all_stubs(project: &Project, compiler: &str, scratch: &Path) -> Result<PathBuf> {
     let versions = versions(project, compiler)?;
     let mut by_library = BTreeMap::<&str, Vec<(&str, Option<&str>)>>::new();
@@ -154,7 +161,8 @@ fn newest(known: &[(String, String)], age: Age) -> Option<(&str, &str)> {
     numbered.max().map(|(_, library, version)| (library.as_str(), version.as_str()))
 }
 
-/// The library that has a symbol on old systems. New systems have threads and dynamic loading in libc.so.6.
+/// The library that has a symbol on old systems. New systems have threads and dynamic loading in
+/// libc.so.6.
 fn home<'a>(symbol: &str, library: &'a str) -> &'a str {
     match symbol {
         _ if library != "libc.so.6" => library,
@@ -235,8 +243,8 @@ fn stub<'a>(
     Ok(file)
 }
 
-/// Checks that a library loads on old systems: the versions it asks for, and the libraries, of which it may need no
-/// others than the C++ compiler's, the C library's and `host`.
+/// Checks that a library loads on old systems: the versions it asks for, and the libraries, of
+/// which it may need no others than the C++ compiler's, the C library's and `host`.
 pub fn check(project: &Project, file: &Path, host: Option<&str>, age: Age) -> Result<()> {
     let name = file.display();
     let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(file).output()?;

@@ -24,9 +24,11 @@ pub struct Project {
     pub silent: bool,
     /// Tests take their long form.
     pub long: bool,
-    /// What is built in release mode is hardly optimized: it is built in a fraction of the time. Tests are built with it.
+    /// What is built in release mode is hardly optimized: it is built in a fraction of the time.
+    /// Tests are built with it.
     pub quick: bool,
-    /// Missing packages of Debian are installed: the commands for newcomers do it, others name them.
+    /// Missing packages of Debian are installed: the commands for newcomers do it, others name
+    /// them.
     pub installs: bool,
     /// The compilers, where programs are built for another processor than this machine's.
     pub cross: Option<Cross>,
@@ -35,7 +37,8 @@ pub struct Project {
 impl Project {
     /// The project that this program belongs to.
     pub fn find(verbose: bool) -> Result<Project> {
-        // Cargo sets the variable for `cargo run`; the other value is for a program that is started directly.
+        // Cargo sets the variable for `cargo run`; the other value is for a program that is started
+        // directly.
         let own =
             std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
         let root = Path::new(&own).parent().context("the package has no parent folder")?.to_owned();
@@ -67,7 +70,8 @@ impl Project {
         }
     }
 
-    /// The variable by which programs in other packages, and scripts, install missing packages of Debian as well.
+    /// The variable by which programs in other packages, and scripts, install missing packages of
+    /// Debian as well.
     pub fn installing(&self) -> [(&'static str, &'static str); 1] {
         [(INSTALLS, if self.installs { "1" } else { "0" })]
     }
@@ -100,7 +104,8 @@ impl Project {
         path.strip_prefix(&self.root).unwrap_or(&path).display().to_string()
     }
 
-    /// A program that was built, to run in the root: under the emulator if it is for another processor.
+    /// A program that was built, to run in the root: under the emulator if it is for another
+    /// processor.
     pub fn run_built(&self, program: &Path) -> Run {
         match &self.cross {
             Some(cross) => {
@@ -130,7 +135,8 @@ impl Project {
         result
     }
 
-    /// Files under version control, and new ones that are not ignored, as paths relative to the root.
+    /// Files under version control, and new ones that are not ignored, as paths relative to the
+    /// root.
     pub fn files(&self) -> Result<Vec<String>> {
         let listed = self
             .run("git")
@@ -147,7 +153,8 @@ impl Project {
     }
 }
 
-/// Waits until no other thread does what the lock stands for: two steps of `cargo xtask test` at a time may need the same thing.
+/// Waits until no other thread does what the lock stands for: two steps of `cargo xtask test` at a
+/// time may need the same thing.
 pub fn alone<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,8 +6,8 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Packages that tests and examples need, and the build of the package itself before Python 3.11. What needs PyTorch or JAX is
-/// tested by the step `torch`.
+/// Packages that tests and examples need, and the build of the package itself before Python 3.11.
+/// What needs PyTorch or JAX is tested by the step `torch`.
 const PACKAGES: [&str; 7] =
     ["numpy", "scipy", "pandas", "pyarrow", "fsspec", "tqdm", "tomli>=1.1; python_version < '3.11'"];
 
@@ -71,7 +71,8 @@ pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf);
     [("PYTHONPATH", project.path("python")), library, kept, folder]
 }
 
-/// The variables that have Python keep what it compiled, outside the checkout. Otherwise each process would compile PyTorch again, in 4 s.
+/// The variables that have Python keep what it compiled, outside the checkout. Otherwise each
+/// process would compile PyTorch again, in 4 s.
 pub fn bytecode(project: &Project) -> [(&'static str, PathBuf); 2] {
     [
         ("PYTHONDONTWRITEBYTECODE", PathBuf::new()),

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 /// PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
 const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
-/// What is tested with it where it can be installed. Tests say what they miss.
+/// Installed with it where they can be. Tests say what they miss.
 const OPTIONAL: [&str; 3] = ["torchdata", "jax", "ray[train]"];
 /// Free bytes without which it is not installed.
 const NEEDED: u64 = 15_000_000_000;

@@ -68,7 +68,8 @@ impl Run {
         self
     }
 
-    /// Runs it; returns what it wrote to standard output and standard error. Fails if the program fails.
+    /// Runs it; returns what it wrote to standard output and standard error. Fails if the program
+    /// fails.
     pub fn go(mut self) -> Result<String> {
         if self.verbose {
             say!("$ {}", self.shown);
@@ -112,8 +113,8 @@ impl Run {
         Err(self.command.exec()).with_context(|| format!("starting `{}`", self.shown))
     }
 
-    /// Runs it and prints the lines that it writes, as they come, but for the last one: that is its result. Fails if the program
-    /// fails.
+    /// Runs it and prints the lines that it writes, as they come, but for the last one: that is its
+    /// result. Fails if the program fails.
     pub fn relay(mut self) -> Result<Tally> {
         let child = self.command.stdout(Stdio::piped()).spawn();
         let mut child = child.with_context(|| format!("starting `{}`", self.shown))?;
@@ -143,7 +144,8 @@ impl Run {
     }
 }
 
-/// The end of a program's output, and what it said of failed tests before: where all tests run, that may be far from the end.
+/// The end of a program's output, and what it said of failed tests before: where all tests run,
+/// that may be far from the end.
 fn last_lines(output: &str) -> String {
     let lines: Vec<&str> = output.trim_end().lines().collect();
     let first = lines.len().saturating_sub(SHOWN_LINES);

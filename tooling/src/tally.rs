@@ -26,8 +26,8 @@ impl Tally {
         Ok(Tally { skipped: 1, ..Tally::default() })
     }
 
-    /// A comparison with CNTK that cannot be made here: skipped on a developer's machine, an error in continuous
-    /// integration, where skipped checks go unnoticed.
+    /// A comparison with CNTK that cannot be made here: skipped on a developer's machine, an error
+    /// in continuous integration, where skipped checks go unnoticed.
     pub fn without_cntk(reason: impl Display) -> Result<Tally> {
         Tally::without_cntk_in(&std::env::var("CI").unwrap_or_default(), reason)
     }
@@ -75,8 +75,8 @@ impl std::str::FromStr for Tally {
     }
 }
 
-/// Sums up what libtest prints at the end of each test program:
-/// `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
+/// Sums up what libtest prints at the end of each test program: `test result: ok. 12 passed; 0
+/// failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
 pub fn libtest(output: &str) -> Tally {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
     let count = |counts: &str, what: &str| {

@@ -16,7 +16,8 @@ pub enum Tool {
     CMake,
     /// GoogleTest.
     GoogleTest,
-    /// clang-format in the version that the sources are formatted with: other versions break lines elsewhere.
+    /// clang-format in the version that the sources are formatted with: other versions break lines
+    /// elsewhere.
     ClangFormat,
     /// Valgrind.
     Valgrind,
@@ -44,14 +45,16 @@ pub enum Tool {
 
 const CLANG_FORMAT_VERSION: u32 = 14;
 
-/// Debian's current Rust, which it has for building browsers. It may lie beside another Rust, so its programs have full paths.
+/// Debian's current Rust, which it has for building browsers. It may lie beside another Rust, so
+/// its programs have full paths.
 pub const DEBIAN_CARGO: &str = "/usr/bin/cargo";
 /// Its compiler.
 pub const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 /// Part of the sources of its standard library.
 const STANDARD_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/Cargo.toml";
 
-/// The Clang with the LLVM of Debian's Rust (`rustc -vV`): both need the same run-time libraries of sanitizers.
+/// The Clang with the LLVM of Debian's Rust (`rustc -vV`): both need the same run-time libraries of
+/// sanitizers.
 pub const CLANG_OF_RUST: &str = "clang-22";
 
 const RUST_PACKAGES: [&str; 6] =
@@ -134,8 +137,8 @@ impl Tool {
     }
 }
 
-/// Ensures that the tools are there. The error names the packages to install; where the project installs them by itself and may, there
-/// is none.
+/// Ensures that the tools are there. The error names the packages to install; where the project
+/// installs them by itself and may, there is none.
 pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
     // apt-get runs once at a time.
     static LOOKING: Mutex<()> = Mutex::new(());

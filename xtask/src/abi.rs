@@ -1,9 +1,12 @@
-//! The ABI, compared with the committed one: the list of symbols and a dump of all types and functions under `xtask/abi`.
+//! The ABI, compared with the committed one: the list of symbols and a dump of all types and
+//! functions under `xtask/abi`.
 //!
-//! `abidiff` (Debian's abigail-tools) reads types from debugging information. Rust's describes Rust, and a release build has
-//! little of it. So what is compared is a library of stubs in C: every function that the header declares, with an empty
-//! body, compiled with all debugging information. The header is generated from the Rust code (step `header`), and the real
-//! library exports the header's functions and no others (step `symbols`), so the stubs have the ABI of the library.
+//! `abidiff` (Debian's abigail-tools) reads types from debugging information. Rust's describes
+//! Rust, and a release build has little of it. So what is compared is a library of stubs in C:
+//! every function that the header declares, with an empty body, compiled with all debugging
+//! information. The header is generated from the Rust code (step `header`), and the real library
+//! exports the header's functions and no others (step `symbols`), so the stubs have the ABI of the
+//! library.
 
 use crate::header;
 use anyhow::{Context, Result, bail, ensure};
@@ -39,7 +42,8 @@ pub fn symbols(project: &Project) -> Result<Vec<String>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Compares the header's ABI with the committed dump. Additions fail too: they are to be committed with it.
+/// Compares the header's ABI with the committed dump. Additions fail too: they are to be committed
+/// with it.
 pub fn check(project: &Project) -> Result<Tally> {
     let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let stubs = stubs(project, &header)?;

@@ -1,9 +1,11 @@
 //! What later steps of `cargo xtask test` wait for, begun beside the first steps.
 //!
-//! Compiling one large crate keeps one processor busy for most of the time, and the tests after it sleep now and then. So the fuzz
-//! targets, the libraries for C and the modules for CNTK are built while the first steps run, and PyTorch is downloaded. A step that needs
-//! one of them waits for the lock that it is made under, and finds it ready. What fails here is tried again by its step, which says why.
-//! The tool is not built here: its own tests have cargo put another program in the same place.
+//! Compiling one large crate keeps one processor busy for most of the time, and the tests after it
+//! sleep now and then. So the fuzz targets, the libraries for C and the modules for CNTK are built
+//! while the first steps run, and PyTorch is downloaded. A step that needs one of them waits for
+//! the lock that it is made under, and finds it ready. What fails here is tried again by its step,
+//! which says why. The tool is not built here: its own tests have cargo put another program in the
+//! same place.
 
 use anyhow::Result;
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use tooling::pytorch;
 
 type Work = fn(&Project) -> Result<()>;
 
-/// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not have to wait for them; the rest is
-/// made of the library that tests have compiled by then.
+/// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not
+/// have to wait for them; the rest is made of the library that tests have compiled by then.
 const BUILDS: &[Work] = &[fuzz_runs::build_ahead, dropin::modules];
 
 /// What is downloaded.

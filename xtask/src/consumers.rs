@@ -1,5 +1,5 @@
-//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, after the installed tree was
-//! moved. The programs are those that the README and the C header show.
+//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, after
+//! the installed tree was moved. The programs are those that the README and the C header show.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};

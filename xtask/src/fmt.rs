@@ -22,7 +22,8 @@ pub fn rust(project: &Project, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Formats, or checks, the C and C++ code but for the generated header; returns the number of files.
+/// Formats, or checks, the C and C++ code but for the generated header; returns the number of
+/// files.
 pub fn cpp(project: &Project, check: bool) -> Result<usize> {
     let program = tools::clang_format(project).context("clang-format is gone")?;
     let mut files = project.files()?;

@@ -1,5 +1,6 @@
-//! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files are saved, commands run, and
-//! what they print is compared with the page. Its pictures are compared with what readers deliver.
+//! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files
+//! are saved, commands run, and what they print is compared with the page. Its pictures are
+//! compared with what readers deliver.
 
 use crate::python_tests;
 use anyhow::{Context, Result, bail, ensure};
@@ -141,7 +142,8 @@ fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
     Tally::passed(passed)
 }
 
-/// The file that a block is saved as: the last "as `NAME`" of the paragraph above, which ends with a colon.
+/// The file that a block is saved as: the last "as `NAME`" of the paragraph above, which ends with
+/// a colon.
 fn file_name<'a>(block: &Block<'a>) -> Option<&'a str> {
     let paragraph = block.before.trim_end().rsplit("\n\n").next()?.strip_suffix(':')?;
     paragraph.rsplit_once("as `")?.1.split('`').next()

@@ -43,7 +43,8 @@ pub fn check(project: &Project) -> Result<()> {
     }
 }
 
-/// The declarations of all functions of a header, each without its semicolon, in the header's order.
+/// The declarations of all functions of a header, each without its semicolon, in the header's
+/// order.
 pub fn declarations(header: &str) -> Vec<&str> {
     let code = header.split_once("extern \"C\" {").map_or("", |(_, code)| code);
     let pieces = code.split("*/").filter_map(|piece| piece.split("/**").next());
@@ -70,8 +71,9 @@ pub fn functions(header: &str) -> Vec<&str> {
     names
 }
 
-/// Fails if two of the C layer's types or functions have one name. cbindgen takes the first one of them, and a handle that
-/// has the name of a table of callbacks would then be as complete as the table: it could be passed for one.
+/// Fails if two of the C layer's types or functions have one name. cbindgen takes the first one of
+/// them, and a handle that has the name of a table of callbacks would then be as complete as the
+/// table: it could be passed for one.
 fn one_type_a_name(files: &[PathBuf]) -> Result<()> {
     let mut known: Vec<(String, &PathBuf)> = Vec::new();
     for file in files {
@@ -102,7 +104,8 @@ fn public_names(text: &str) -> Vec<String> {
     text.lines().filter_map(name).collect()
 }
 
-/// Reads the C layer only, one file after the other: the names of the engine do not belong into the header.
+/// Reads the C layer only, one file after the other: the names of the engine do not belong into the
+/// header.
 fn generate(project: &Project) -> Result<Vec<u8>> {
     let config = cbindgen::Config::from_file(project.path("cbindgen.toml")).map_err(anyhow::Error::msg)?;
     let layer = project.path("src/capi");

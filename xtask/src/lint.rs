@@ -41,7 +41,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally::passed(3)?.and(pyright(project, &tools, "python", &python)?))
 }
 
-/// Checks the types of what uses PyTorch, JAX and Ray, against a Python that has them. Ray may be missing.
+/// Checks the types of what uses PyTorch, JAX and Ray, against a Python that has them. Ray may be
+/// missing.
 pub fn with_torch(project: &Project, python: &Path, has_ray: bool) -> Result<Tally> {
     let tools = match tools(project)? {
         Ok(tools) => tools,

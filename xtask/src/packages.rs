@@ -10,7 +10,8 @@ use tooling::run::Run;
 pub const ORACLE: &str = "cntk-reader-oracle";
 /// Measurements.
 pub const BENCHES: &str = "cntk-reader-benches";
-/// All packages with code for the project's own commands: their unit tests are part of the step `rust`.
+/// All packages with code for the project's own commands: their unit tests are part of the step
+/// `rust`.
 pub const ALL: [&str; 7] = [
     "xtask",
     "cntk-reader-tooling",
@@ -34,7 +35,8 @@ pub fn step(project: &Project, package: &str, arguments: &[&str]) -> Result<Tall
     with_verbosity(project, run).relay()
 }
 
-/// Replays every `every`-th golden record by the driver in a folder, which is run under a program if there is one.
+/// Replays every `every`-th golden record by the driver in a folder, which is run under a program
+/// if there is one.
 pub fn replay(project: &Project, every: usize, drivers: &std::path::Path, under: &[&str]) -> Result<Tally> {
     let run = cargo_run(project, ORACLE, &["--quiet"]).args(["replay", "--every", &every.to_string()]);
     let run = run.arg("--drivers").arg(drivers).args(under);

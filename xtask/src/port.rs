@@ -1,5 +1,6 @@
-//! `cargo xtask port`: other processors than x86-64. The Rust tests, and the golden records through the C++ header, on 64-bit ARM
-//! under an emulator; and that processors on which the library would be wrong are refused.
+//! `cargo xtask port`: other processors than x86-64. The Rust tests, and the golden records through
+//! the C++ header, on 64-bit ARM under an emulator; and that processors on which the library would
+//! be wrong are refused.
 
 use crate::packages;
 use anyhow::{Context, Result, ensure};
@@ -49,8 +50,9 @@ pub fn all(project: &Project, is_short: bool) -> Result<Tally> {
 /// A test that counts page faults: under an emulator it now and then finds more.
 const OF_FAULTS: &str = "whole_pages_are_there_afterwards";
 
-/// The Rust tests; in the short form those of the library's modules. Those of the documentation are left out: an emulator runs them in
-/// one process, where they would share the current folder that each of them sets.
+/// The Rust tests; in the short form those of the library's modules. Those of the documentation are
+/// left out: an emulator runs them in one process, where they would share the current folder that
+/// each of them sets.
 fn tests(built: &Project, is_short: bool) -> Result<Tally> {
     let chosen: &[&str] = match is_short {
         true => &["--package", "cntk-reader", "--lib"],
@@ -75,7 +77,8 @@ fn records(project: &Project, built: &Project, cross: &Cross, every: usize) -> R
     Ok(records)
 }
 
-/// Compiles for processors that the library refuses, as far as the refusal. Takes the sources of Rust's standard library.
+/// Compiles for processors that the library refuses, as far as the refusal. Takes the sources of
+/// Rust's standard library.
 fn refusals(built: &Project, cross: &Cross) -> Result<Tally> {
     if !cross.has_sources(built)? {
         return Tally::skipped(

@@ -84,8 +84,8 @@ fn site_packages(project: &Project, python: &Path) -> Result<PathBuf> {
     Ok(project.run(&python.to_string_lossy()).args(["-c", program]).output()?.into())
 }
 
-/// Runs the tests with these variables, several files at a time: they mostly wait, for processes that
-/// start and for signals.
+/// Runs the tests with these variables, several files at a time: they mostly wait, for processes
+/// that start and for signals.
 fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Result<Tally> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(project.path("python/tests"))? {
@@ -107,8 +107,8 @@ fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Re
     unittest(&outputs(done)?)
 }
 
-/// Sums up the last lines of unittest's outputs: `Ran 12 tests in 0.5s` and `OK (skipped=2)`. Prints the
-/// reasons of skipped tests, which the outputs have if it ran with `-v`.
+/// Sums up the last lines of unittest's outputs: `Ran 12 tests in 0.5s` and `OK (skipped=2)`.
+/// Prints the reasons of skipped tests, which the outputs have if it ran with `-v`.
 pub fn unittest<S: AsRef<str>>(outputs: &[S]) -> Result<Tally> {
     let (mut tally, mut reasons) = (Tally::default(), BTreeSet::new());
     for output in outputs.iter().map(AsRef::as_ref) {
@@ -165,7 +165,8 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     project.run(&site.join("bin/cntk-reader").to_string_lossy()).arg("--version").go().map(drop)
 }
 
-/// Installs the wheel in an empty environment of each Python that is here, with nothing but NumPy, and uses package and tool.
+/// Installs the wheel in an empty environment of each Python that is here, with nothing but NumPy,
+/// and uses package and tool.
 fn in_each_python(project: &Project, wheel: &Path) -> Result<Tally> {
     let (mut used, mut missing) = (0, Vec::new());
     for name in PYTHONS {

@@ -1,4 +1,5 @@
-//! The steps `paths` and `links`: no file names a machine's paths, and no link of a document is broken.
+//! The steps `paths` and `links`: no file names a machine's paths, and no link of a document is
+//! broken.
 
 use anyhow::{Result, ensure};
 use tooling::project::Project;

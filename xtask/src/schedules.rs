@@ -1,7 +1,9 @@
-//! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of their steps.
+//! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of
+//! their steps.
 //!
-//! The tests are those of the modules named `schedules` in the library, compiled with `--cfg shuttle`: see `src/sync.rs`. Only the
-//! library itself is compiled anew for that; what it depends on is shared with the tests of release mode.
+//! The tests are those of the modules named `schedules` in the library, compiled with `--cfg
+//! shuttle`: see `src/sync.rs`. Only the library itself is compiled anew for that; what it depends
+//! on is shared with the tests of release mode.
 
 use anyhow::{Context, Result, ensure};
 use lexopt::Parser;

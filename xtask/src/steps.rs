@@ -1,4 +1,5 @@
-//! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run alone.
+//! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run
+//! alone.
 
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
@@ -19,7 +20,8 @@ pub struct Step {
     pub what: &'static str,
     /// Runs it. An error counts as one failed check.
     pub work: fn(&Project) -> Result<Tally>,
-    /// Other steps may run beside it: of what they make it needs the library alone, and it makes nothing that they need.
+    /// Other steps may run beside it: of what they make it needs the library alone, and it makes
+    /// nothing that they need.
     pub is_apart: bool,
 }
 
@@ -31,7 +33,8 @@ const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Res
     Step { is_apart: true, ..step(name, what, work) }
 }
 
-/// All steps, in order. On a second thread, the steps that are apart run one after the other from when the first of them is due.
+/// All steps, in order. On a second thread, the steps that are apart run one after the other from
+/// when the first of them is due.
 pub const ALL: &[Step] = &[
     step("rustfmt", "the Rust code is formatted", |project| {
         fmt::rust(project, true).and_then(|()| Tally::passed(1))
@@ -187,8 +190,8 @@ fn built(project: &Project) -> Result<()> {
     build::everything(project).map(drop)
 }
 
-/// Runs a step that needs tools which not every machine can have. The step is skipped, and says why, where they are
-/// missing and cannot be installed.
+/// Runs a step that needs tools which not every machine can have. The step is skipped, and says
+/// why, where they are missing and cannot be installed.
 fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Result<Tally>) -> Result<Tally> {
     tools::need(project, &drivers::TOOLS)?;
     match tools::need(project, luxuries) {
@@ -197,8 +200,9 @@ fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Res
     }
 }
 
-/// The C++ tests, also that of a project that builds the library itself: with what is built already. Rust tests run under sanitizers in
-/// `cargo xtask sanitize` alone, because their standard library and all crates are compiled again for it.
+/// The C++ tests, also that of a project that builds the library itself: with what is built
+/// already. Rust tests run under sanitizers in `cargo xtask sanitize` alone, because their standard
+/// library and all crates are compiled again for it.
 fn cpp(project: &Project) -> Result<Tally> {
     if let Err(reason) = tools::need(project, &[Tool::Clang]) {
         say!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");

@@ -1,12 +1,13 @@
-//! What the shared library shows to the world: its own names only, under the SONAME that programs are linked against.
+//! What the shared library shows to the world: its own names only, under the SONAME that programs
+//! are linked against.
 
 use crate::{abi, header};
 use anyhow::{Result, bail, ensure};
 use tooling::dist::{self, Dist};
 use tooling::project::Project;
 
-/// Checks the installed library; gives the number of checks: one for each exported symbol, and one for each place that has
-/// the version or the ABI number.
+/// Checks the installed library; gives the number of checks: one for each exported symbol, and one
+/// for each place that has the version or the ABI number.
 pub fn check(project: &Project, dist: &Dist) -> Result<usize> {
     let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let declared = header::functions(&header);

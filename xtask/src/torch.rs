@@ -1,5 +1,6 @@
-//! What needs PyTorch or JAX: the package's tests with them, the guide's page on it, and examples/distributed on 1 to 3 ranks, which are
-//! killed and resumed, under torchrun and under Ray.
+//! What needs PyTorch or JAX: the package's tests with them, the guide's page on it, and
+//! examples/distributed on 1 to 3 ranks, which are killed and resumed, under torchrun and under
+//! Ray.
 
 use crate::{guide, lint, python_tests};
 use anyhow::{Context, Result, bail, ensure};
@@ -8,9 +9,11 @@ use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 use tooling::{Tally, dist, python, pytorch};
 
-/// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's readme.
+/// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's
+/// readme.
 const TESTS: [&str; 5] = ["test_torch", "test_jax", "test_minibatch", "test_arrays", "Readme"];
-/// The most by which weights may differ between numbers of ranks: gradients are added in another order.
+/// The most by which weights may differ between numbers of ranks: gradients are added in another
+/// order.
 const TOLERANCE: f64 = 1e-10;
 /// The page of the guide that needs PyTorch.
 const PAGE: &str = "distributed.md";
@@ -89,7 +92,8 @@ impl Launcher {
 }
 
 impl Example<'_> {
-    /// What the example's README promises: equal results on any number of ranks, also after one of them was killed.
+    /// What the example's README promises: equal results on any number of ranks, also after one of
+    /// them was killed.
     fn check(&self, launchers: &[Launcher]) -> Result<Tally> {
         let make = self.project.path("examples/distributed/make_sentences.py");
         self.python().arg(make).arg(&self.scratch).go()?;
@@ -106,7 +110,8 @@ impl Example<'_> {
             passed += 1;
         }
 
-        // Killed in the second of three epochs, resumed by fewer ranks. Small minibatches have no data for some ranks.
+        // Killed in the second of three epochs, resumed by fewer ranks. Small minibatches have no
+        // data for some ranks.
         let tagger = ["tagger", "--epochs", "3"];
         let small = ["digits", "--epochs", "1", "--minibatch-size", "4"];
         for (name, arguments, ranks, kill_at, launchers) in [

@@ -1,7 +1,8 @@
-//! `cargo xtask trust`: what the library promises, each promise with the command that keeps it and what that printed last.
+//! `cargo xtask trust`: what the library promises, each promise with the command that keeps it and
+//! what that printed last.
 //!
-//! The table in docs/trust.md is written by this command alone. Long commands run only where they are named; the rows of the
-//! others keep their figures.
+//! The table in docs/trust.md is written by this command alone. Long commands run only where they
+//! are named; the rows of the others keep their figures.
 
 use crate::packages::{self, ORACLE};
 use crate::sanitize::{self, Kind};
@@ -214,12 +215,14 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// Tests take their short form: where all of them run, slowly. The long forms have rows of their own.
+/// Tests take their short form: where all of them run, slowly. The long forms have rows of their
+/// own.
 fn short(project: &Project) -> Project {
     Project { long: false, ..project.clone() }
 }
 
-/// Fails if the table has other rows than there are promises. Returns the number of rows with figures.
+/// Fails if the table has other rows than there are promises. Returns the number of rows with
+/// figures.
 pub fn check(project: &Project) -> Result<usize> {
     let text = std::fs::read_to_string(project.path(DOCUMENT))?;
     ensure!(
@@ -251,7 +254,8 @@ fn filled(text: &str, new: Option<(&str, String)>) -> Result<String> {
     Ok(all.join("\n") + "\n")
 }
 
-/// The first line of the table's body, the one after its last, and the figures with their date by name.
+/// The first line of the table's body, the one after its last, and the figures with their date by
+/// name.
 fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
     let lines: Vec<&str> = text.lines().collect();
     let head = lines.iter().position(|line| line.starts_with(HEAD));
@@ -265,7 +269,8 @@ fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
     Ok((first, end, figures.collect()))
 }
 
-/// Builds what it takes, and compares golden and random cases; in words. Those that failed are an error.
+/// Builds what it takes, and compares golden and random cases; in words. Those that failed are an
+/// error.
 fn compared(project: &Project, step: &str) -> Result<String> {
     build::everything(project)?;
     let tally = packages::step(project, ORACLE, &[step, "--cases", CASES])?;

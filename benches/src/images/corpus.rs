@@ -15,7 +15,8 @@ pub const SIDE: u64 = 224;
 /// What becomes of the images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pipeline {
-    /// As for training: a random part, mirrored at random, scaled, less the mean, transposed. In random order.
+    /// As for training: a random part, mirrored at random, scaled, less the mean, transposed. In
+    /// random order.
     Crops,
     /// Nothing: the pixels as decoded. In the order of the map file.
     Whole,

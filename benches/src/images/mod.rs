@@ -1,4 +1,5 @@
-//! Images: beside CNTK's own modules in the same driver, and beside decoders and PyTorch's DataLoader.
+//! Images: beside CNTK's own modules in the same driver, and beside decoders and PyTorch's
+//! DataLoader.
 
 mod corpus;
 mod peers;

@@ -12,7 +12,8 @@ use serde_json::Value;
 use std::path::PathBuf;
 use tooling::project::Project;
 
-/// What pip installs. PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
+/// What pip installs. PyTorch brings libraries for graphics processors, which are not used: about 5
+/// GB.
 const PACKAGES: [&str; 5] = ["numpy", "pillow", "simplejpeg", "torch", "torchvision"];
 
 /// Processes of the DataLoader.
@@ -117,7 +118,8 @@ pub fn measure(
             if let Some(allocations) = speed.allocations {
                 let what =
                     format!("{}: allocations a minibatch of {MINIBATCH} images, once warm", pipeline.name());
-                // Some for each minibatch are no matter, whatever its size; one for each image would be.
+                // Some for each minibatch are no matter, whatever its size; one for each image
+                // would be.
                 let goal = if allocations >= 1.0 { "missed: none an image" } else { "none an image" };
                 add(&what, speed.threads, format!("{:.1}", allocations * MINIBATCH as f64), goal.to_owned());
             }
@@ -130,7 +132,8 @@ fn find(speeds: &[Speed], reader: Reader, threads: usize) -> Option<&Speed> {
     speeds.iter().find(|speed| speed.reader == reader && speed.threads == threads)
 }
 
-/// Measures some readers in turn, and adds a row for each. A library of others that fails is left out, and named.
+/// Measures some readers in turn, and adds a row for each. A library of others that fails is left
+/// out, and named.
 fn compare(
     project: &Project,
     options: &Options,
@@ -219,7 +222,8 @@ fn subject(
     })
 }
 
-/// Fails if not all images were read, or, of whole ones, other pixels than the readers before have read.
+/// Fails if not all images were read, or, of whole ones, other pixels than the readers before have
+/// read.
 fn check(corpus: &Corpus, pipeline: Pipeline, found: &Value, expected: &mut Option<Value>) -> Result<()> {
     let images = match found.get("samples") {
         Some(samples) => samples.as_u64().map(|samples| samples / SWEEPS as u64),

@@ -1,5 +1,5 @@
-//! Features of speech with labels: beside CNTK's own modules in the same driver, and beside libraries that read the same
-//! formats.
+//! Features of speech with labels: beside CNTK's own modules in the same driver, and beside
+//! libraries that read the same formats.
 
 mod corpus;
 mod peers;
@@ -18,7 +18,8 @@ use tooling::project::Project;
 
 /// Frames of an utterance, and values of a frame.
 const SHAPE: (u64, u64) = (500, 40);
-/// The corpus that is only opened: how many times the utterances of the other corpora it has, and its shape.
+/// The corpus that is only opened: how many times the utterances of the other corpora it has, and
+/// its shape.
 const OPENED: (u64, (u64, u64)) = (50, (50, 1));
 /// Neighbours of a frame on each side.
 const CONTEXTS: [u32; 2] = [0, 5];
@@ -181,7 +182,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Opening many utterances with their labels: the time beside CNTK, and the memory that the reader then holds.
+    /// Opening many utterances with their labels: the time beside CNTK, and the memory that the
+    /// reader then holds.
     fn opening(&mut self, maker: &Maker<'_>) -> Result<Table> {
         let (factor, (frames, values)) = OPENED;
         let corpus = maker.corpus(factor * self.corpus.utterances, frames, values, false)?;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tooling::project::{Project, empty_folder};
 
-/// Most files of a target's corpus. All of them together take 4 MB of a disk that has blocks of 4 KB.
+/// Most files of a target's corpus. All of them together take 4 MB of a disk that has blocks of 4
+/// KB.
 const MOST: usize = 34;
 
 /// Replaces each corpus by the best of it and of what was found.
@@ -36,7 +37,8 @@ fn merged(project: &Project, program: &Program, target: &Target, folders: &[Path
     empty_folder(&scratch)?;
     std::fs::create_dir(scratch.join("merged"))?;
     let mut command = program.command(target, &scratch);
-    // As if to find the fewest files: then the notes have all that a file reaches. Else they leave out what a smaller file reaches too.
+    // As if to find the fewest files: then the notes have all that a file reaches. Else they leave
+    // out what a smaller file reaches too.
     command.arg("-set_cover_merge=1").arg(format!("-merge_control_file={}", notes.display()));
     command.arg(scratch.join("merged")).args(folders).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn()?;
@@ -70,8 +72,8 @@ fn best(notes: &str) -> Vec<PathBuf> {
     best
 }
 
-/// The notes have the number of files, that of the files of the first folder, the paths, and for each file lines with its number:
-/// `STARTED number size` and `FT number features`.
+/// The notes have the number of files, that of the files of the first folder, the paths, and for
+/// each file lines with its number: `STARTED number size` and `FT number features`.
 fn files(notes: &str) -> Vec<File> {
     let mut lines = notes.lines();
     let count: usize = lines.next().and_then(|count| count.parse().ok()).unwrap_or(0);

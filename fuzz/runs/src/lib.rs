@@ -21,8 +21,9 @@ use tooling::project::Project;
 /// Minutes for all targets, unless the arguments say otherwise.
 const MINUTES: f64 = 10.0;
 
-/// Time of each target in the step of `cargo xtask test`. It always begins with the same seed, so what it finds after the corpora is much the
-/// same each time: new ground is for `cargo xtask fuzz`.
+/// Time of each target in the step of `cargo xtask test`. It always begins with the same seed, so
+/// what it finds after the corpora is much the same each time: new ground is for `cargo xtask
+/// fuzz`.
 const SHORT: Duration = Duration::from_secs(8);
 
 /// What the arguments ask for.
@@ -108,7 +109,8 @@ pub fn figures(project: &Project) -> Result<String> {
     record::figures(project)
 }
 
-/// The short form, a step of `cargo xtask test`: all corpora, and some seconds of each target, from the same seed each time.
+/// The short form, a step of `cargo xtask test`: all corpora, and some seconds of each target, from
+/// the same seed each time.
 pub fn step(project: &Project) -> Result<Tally> {
     if let Err(reason) = program::can_be_built(project) {
         return Tally::skipped(format!("{reason:#}"));

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tooling::project::Project;
 
-/// The compiler counts what is executed, and shows what is compared: the flags that cargo-fuzz passes.
+/// The compiler counts what is executed, and shows what is compared: the flags that cargo-fuzz
+/// passes.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                         -Cllvm-args=-sanitizer-coverage-trace-compares";
@@ -13,8 +14,8 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
 /// Names the target that the program runs.
 const VARIABLE: &str = "CNTK_READER_FUZZ_TARGET";
 
-/// Seconds after which an input counts as one that hangs. Most take milliseconds, labels of millions of frames six
-/// seconds, and others may run beside them.
+/// Seconds after which an input counts as one that hangs. Most take milliseconds, labels of
+/// millions of frames six seconds, and others may run beside them.
 const PATIENCE: u32 = 60;
 
 /// Megabytes that the process may take: inputs are small, and so is what has to be held of them.
@@ -83,7 +84,8 @@ impl Program {
         lines.lines().map(target).collect()
     }
 
-    /// The program for a target, with the limits that hold for each input. `failures` is where it writes inputs that fail.
+    /// The program for a target, with the limits that hold for each input. `failures` is where it
+    /// writes inputs that fail.
     pub fn command(&self, target: &Target, failures: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.env(VARIABLE, &target.name).stdin(Stdio::null()).current_dir(&self.folder);
@@ -120,7 +122,8 @@ pub fn clean_after(process: u32) {
     }
 }
 
-/// This machine as the compiler calls it. With it as the target, what only runs while building is not instrumented.
+/// This machine as the compiler calls it. With it as the target, what only runs while building is
+/// not instrumented.
 fn host(project: &Project) -> Result<String> {
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = project.run(&compiler).arg("-vV").silent().output()?;

@@ -34,7 +34,8 @@ impl Figures {
         Figures { inputs, edges: last(" cov: "), features: last(" ft: "), seconds }
     }
 
-    /// Those of these runs and of later ones. What a changed program reaches is another number, so that of the later ones counts.
+    /// Those of these runs and of later ones. What a changed program reaches is another number, so
+    /// that of the later ones counts.
     fn and(self, later: Figures) -> Figures {
         Figures {
             inputs: self.inputs + later.inputs,

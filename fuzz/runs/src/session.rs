@@ -20,7 +20,8 @@ pub struct Session {
     pub jobs: usize,
     /// The fuzzer's seed, or one from the clock.
     pub seed: Option<u32>,
-    /// Where new inputs are kept, in a folder for each target. Without it, nothing is kept but what fails.
+    /// Where new inputs are kept, in a folder for each target. Without it, nothing is kept but what
+    /// fails.
     pub corpora: Option<PathBuf>,
 }
 
@@ -114,7 +115,8 @@ impl Session {
     }
 }
 
-/// Waits until a process ends; returns the time that processors ran it. That of the clock would count what others took, too.
+/// Waits until a process ends; returns the time that processors ran it. That of the clock would
+/// count what others took, too.
 fn processor_time(child: &Child) -> Result<Duration> {
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(child)), ended).context("waiting for the program")?;

@@ -1,4 +1,5 @@
-//! Programs in Python that return from their last line while chunks are loaded ahead: none may crash.
+//! Programs in Python that return from their last line while chunks are loaded ahead: none may
+//! crash.
 
 use super::side::Side;
 use anyhow::{Result, ensure};

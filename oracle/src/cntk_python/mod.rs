@@ -1,4 +1,5 @@
-//! `cargo xtask cntk-python`: programs in Python under an unmodified CNTK, with its own reader modules and with this project's.
+//! `cargo xtask cntk-python`: programs in Python under an unmodified CNTK, with its own reader
+//! modules and with this project's.
 
 mod exit;
 mod judge;
@@ -119,8 +120,8 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let mut sums = Sums::default();
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
     let mut verdicts = compare(&ours, &original, &cases, &names)?;
-    // CNTK reads a binary or secondary file on two threads through one handle: now and then it fails, or delivers wrong
-    // values, and is right the next time.
+    // CNTK reads a binary or secondary file on two threads through one handle: now and then it
+    // fails, or delivers wrong values, and is right the next time.
     for _ in 1..ATTEMPTS {
         let again: Vec<String> = verdicts
             .iter()

@@ -1,4 +1,5 @@
-//! One side of the comparison: Python with an unmodified CNTK, and the modules that CNTK loads there.
+//! One side of the comparison: Python with an unmodified CNTK, and the modules that CNTK loads
+//! there.
 
 use crate::drive::{self, End, Output};
 use crate::install::Cntk;
@@ -11,7 +12,8 @@ use std::process::Command;
 use std::time::Duration;
 use tooling::project::{Project, empty_folder};
 
-/// Time without a line after which Python counts as hung. CNTK reads bad files five times, with pauses of a second.
+/// Time without a line after which Python counts as hung. CNTK reads bad files five times, with
+/// pauses of a second.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Whose modules CNTK loads.
@@ -68,8 +70,8 @@ impl Side {
         })
     }
 
-    /// Runs cases, and returns what each printed. A case that ends its process, or prints nothing for too long, ends there;
-    /// the others continue in a new process.
+    /// Runs cases, and returns what each printed. A case that ends its process, or prints nothing
+    /// for too long, ends there; the others continue in a new process.
     pub fn cases(&self, names: &[String]) -> Result<BTreeMap<String, Output>> {
         let mut outputs = BTreeMap::new();
         let mut rest = names.to_vec();
@@ -87,7 +89,8 @@ impl Side {
                 let end = if complete { End::Done } else { end };
                 outputs.insert(name, Output { lines, end, messages: String::new() });
             }
-            // All cases are done, and the interpreter ends while their sources read. CNTK's own may crash there.
+            // All cases are done, and the interpreter ends while their sources read. CNTK's own may
+            // crash there.
             if !self.is_composed_by_cntk()
                 && let Some(case) = last.and_then(|name| outputs.get_mut(&name))
             {
@@ -102,7 +105,8 @@ impl Side {
         Ok(outputs)
     }
 
-    /// Checks which module was loaded. A comparison of CNTK's module with itself would always succeed.
+    /// Checks which module was loaded. A comparison of CNTK's module with itself would always
+    /// succeed.
     fn check_modules(&self, lines: &[String]) -> Result<()> {
         let last: Value = lines.last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
         let loaded: Vec<&str> =
@@ -122,7 +126,8 @@ impl Side {
         output.lines.iter().map(|line| serde_json::from_str(line).context("a case")).collect()
     }
 
-    /// A script of the project, to be run by CNTK's Python. One thread computes, so that sums come out the same.
+    /// A script of the project, to be run by CNTK's Python. One thread computes, so that sums come
+    /// out the same.
     pub fn script(&self, name: &str) -> Command {
         let mut command = Command::new(&self.python);
         command.args(["-W", "ignore"]).arg(self.scripts.join(name));

@@ -1,4 +1,5 @@
-//! Training in CNTK's Python: equal losses, to the last digit, also when another process continues from a checkpoint.
+//! Training in CNTK's Python: equal losses, to the last digit, also when another process continues
+//! from a checkpoint.
 
 use super::side::Side;
 use anyhow::{Result, bail};
@@ -48,7 +49,8 @@ pub fn compare(project: &Project, ours: &Side, cntk: &Side) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What a program prints in three runs: the whole training; the first epoch; the other epochs, in another process.
+/// What a program prints in three runs: the whole training; the first epoch; the other epochs, in
+/// another process.
 fn train(project: &Project, side: &Side, program: &Program, folder: &str) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for (part, epochs) in [("whole", EPOCHS), ("parts", 1), ("parts", EPOCHS)] {

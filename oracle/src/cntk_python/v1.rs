@@ -1,4 +1,5 @@
-//! The interface of BrainScript hosts: configurations through CNTK's `DataReader`, by the driver `host_v1`.
+//! The interface of BrainScript hosts: configurations through CNTK's `DataReader`, by the driver
+//! `host_v1`.
 
 use super::judge::{Allowed, Announced, Verdict, judge};
 use crate::drive::{self, Output};
@@ -61,7 +62,8 @@ const CASES: [Case; 23] = [
                 input = [ y = [ dim = 3 ; format = "dense" ] ] ]
             second = [ readerType = "CNTKTextFormatReader" ; randomize = false ; file = "@DIR@/samples.ctf"
                 input = [ z = [ alias = "y" ; dim = 3 ; format = "dense" ] ] ]"#,
-        // Each reader refuses the inputs of the other, in an order that is chance, so nothing is read.
+        // Each reader refuses the inputs of the other, in an order that is chance, so nothing is
+        // read.
         script: "inputs y; epoch 8 0 40; end",
     },
     Case {
@@ -257,7 +259,8 @@ fn speech(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file in CNTK's binary format: chunks of 5, 3 and 7 sequences of f (2 dense) and g (6 sparse, one value a sample).
+/// A file in CNTK's binary format: chunks of 5, 3 and 7 sequences of f (2 dense) and g (6 sparse,
+/// one value a sample).
 fn binary() -> Vec<u8> {
     let mut out = Vec::new();
     words(&mut out, &[MAGIC[0], MAGIC[1], 1]);

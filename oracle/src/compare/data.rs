@@ -120,8 +120,8 @@ pub(super) fn has_repeated_keys(files: &[(String, Vec<u8>)]) -> bool {
         .any(|keys| keys.iter().enumerate().any(|(number, key)| keys[..number].contains(key)))
 }
 
-/// Whether each utterance of a script is dropped, because its key is repeated or because it is longer than `maxSequenceSize`: CNTK
-/// crashes for lack of data.
+/// Whether each utterance of a script is dropped, because its key is repeated or because it is
+/// longer than `maxSequenceSize`: CNTK crashes for lack of data.
 pub(super) fn has_repeated_keys_only(case: &Case) -> bool {
     let longest = case.config.split("maxSequenceSize = ").nth(1).and_then(|rest| {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;

@@ -48,8 +48,9 @@ impl Delivered {
         }
     }
 
-    /// Whether the samples that both have are equal. With `keys_are_unique`, all samples of a place must be. Otherwise one side's are
-    /// among those of the other. `skipped` says which streams are not compared.
+    /// Whether the samples that both have are equal. With `keys_are_unique`, all samples of a place
+    /// must be. Otherwise one side's are among those of the other. `skipped` says which streams are
+    /// not compared.
     pub fn agrees(&self, other: &Delivered, keys_are_unique: bool, skipped: impl Fn(usize) -> bool) -> bool {
         let shared = self.0.iter().filter_map(|(place, own)| Some((place, own, other.0.get(place)?)));
         shared.filter(|((stream, ..), ..)| !skipped(*stream)).all(|(_, own, others)| match keys_are_unique {

@@ -14,7 +14,8 @@ fn lines(case: &Case) -> Vec<&[u8]> {
     content.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).collect()
 }
 
-/// Whether `Scale` declares other channels than the images have, so that CNTK mixes channels and pixels.
+/// Whether `Scale` declares other channels than the images have, so that CNTK mixes channels and
+/// pixels.
 pub fn mixes_channels(case: &Case) -> bool {
     let has_webp = case.files.iter().any(|(_, content)| content.get(8..12) == Some(b"WEBP"));
     let is_one = case.config.contains("channels = 1 ") && !case.config.contains("grayscale = true");

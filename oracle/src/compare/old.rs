@@ -13,7 +13,8 @@ const V22: u32 = 20200;
 const V24: u32 = 20400;
 const V25: u32 = 20500;
 
-/// The rules, which apply to these versions alone. Those for betas name the very condition; what was compared in releases alone is excused by wider ones.
+/// The rules, which apply to these versions alone. Those for betas name the very condition; what
+/// was compared in releases alone is excused by wider ones.
 pub const RULES: [Rule; 19] = [
     Rule {
         name: "old: stricter",
@@ -165,7 +166,8 @@ pub const RULES: [Rule; 19] = [
         applies: |difference| {
             let keyed = |name: &str| name.ends_with(".ctf") || name.ends_with(".scp");
             let mut texts = difference.case.files.iter().filter(|(name, _)| keyed(name));
-            // Modules for betas do so, too. Old sections are read by the library itself here, which does not.
+            // Modules for betas do so, too. Old sections are read by the library itself here, which
+            // does not.
             let is_other = difference.host.is_beta() && drive::is_old_style(difference.case);
             let repeats = is_other || texts.any(|(_, text)| repeats_keys(text));
             (is_release_before(difference, V21)
@@ -235,8 +237,9 @@ pub const RULES: [Rule; 19] = [
 /// The rule for what CNTK has read before the host goes elsewhere.
 const QUEUED: &str = "old: queued";
 
-/// The rest of a case that differs in a line for what was read before it: from the last start on, without the states before anything was read.
-/// By itself it has to be equal. `None` if the rule has another reason, or if that is the whole case.
+/// The rest of a case that differs in a line for what was read before it: from the last start on,
+/// without the states before anything was read. By itself it has to be equal. `None` if the rule
+/// has another reason, or if that is the whole case.
 pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
     let start = case.steps.get(..line)?.iter().rposition(|step| step.starts_with("start "))?;
     let mut is_read = false;

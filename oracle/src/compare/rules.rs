@@ -267,7 +267,8 @@ pub(super) const RULES: [Rule; 32] = [
         name: "after a failure",
         what: "how CNTK goes on after a minibatch that failed depends on its five attempts at each chunk",
         applies: |difference| {
-            // Excused is what comes in which minibatch, and that CNTK fails more often: each attempt counts its errors.
+            // Excused is what comes in which minibatch, and that CNTK fails more often: each
+            // attempt counts its errors.
             difference.before().any(|(step, line)| step == "read" && is_error(line))
                 && difference.failures(difference.ours) <= difference.failures(difference.cntk)
                 && difference.agrees_by_key(None)
@@ -355,8 +356,8 @@ pub(super) const RULES: [Rule; 32] = [
     },
 ];
 
-/// A further case, run from a fresh start, that has to be equal for a difference to be excused. `None` if nothing is
-/// left to compare.
+/// A further case, run from a fresh start, that has to be equal for a difference to be excused.
+/// `None` if nothing is left to compare.
 pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
     match rule.name {
         "crash" => after_a_crash(case, line),
@@ -377,7 +378,8 @@ pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
     }
 }
 
-/// The steps after the one at which CNTK crashed, from the next start on; if there is none, from the last start before it.
+/// The steps after the one at which CNTK crashed, from the next start on; if there is none, from
+/// the last start before it.
 fn after_a_crash(case: &Case, line: usize) -> Option<Case> {
     let rest = case.steps.get(line..).filter(|_| line > 0)?;
     let is_start = |step: &String| step.starts_with("start ");

@@ -1,5 +1,6 @@
-//! Binary files in the layout of CNTK's own converter, with more variety than it writes: chunks of any size, streams of
-//! different lengths, unsorted and repeated sparse indices, bytes without a meaning.
+//! Binary files in the layout of CNTK's own converter, with more variety than it writes: chunks of
+//! any size, streams of different lengths, unsorted and repeated sparse indices, bytes without a
+//! meaning.
 
 use super::rng::Rng;
 use super::{Mode, Plan, Source, Stream};
@@ -47,8 +48,8 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> Ve
     file
 }
 
-/// How the converters rewrite a file. Samples without values are lost on the way, so that some sequences may have no
-/// samples afterwards.
+/// How the converters rewrite a file. Samples without values are lost on the way, so that some
+/// sequences may have no samples afterwards.
 pub fn rewritten(rng: &mut Rng, source: &Source, one_chunk: bool) -> Rewritten {
     let line = |stream: &Stream| {
         let kind = if stream.sparse { "sparse" } else { "dense" };

@@ -66,7 +66,8 @@ pub fn keys(rng: &mut Rng, plan: &mut Plan) -> Match {
             shuffle(rng, &mut own);
         }
         if rng.once_in(4) {
-            // Of several sequences with one key a sort picks one; the sort of more than 16 sequences is unstable.
+            // Of several sequences with one key a sort picks one; the sort of more than 16
+            // sequences is unstable.
             for _ in 0..1 + rng.below(20) {
                 let again = own[rng.below(own.len())];
                 if own.last() != Some(&again) {

@@ -1,8 +1,10 @@
-//! Random cases: data files, a configuration and a script of reader calls, all a function of one seed.
+//! Random cases: data files, a configuration and a script of reader calls, all a function of one
+//! seed.
 //!
-//! Only inputs that CNTK can read are drawn. Left out is input at which CNTK is known to crash or to deliver uninitialised
-//! memory (docs/differences.md): a last line without line feed whose sample is too short, a rank that is too high,
-//! truncated minibatches with fewer parallel sequences than workers, counts in a binary file that contradict each other.
+//! Only inputs that CNTK can read are drawn. Left out is input at which CNTK is known to crash or
+//! to deliver uninitialised memory (docs/differences.md): a last line without line feed whose
+//! sample is too short, a rank that is too high, truncated minibatches with fewer parallel
+//! sequences than workers, counts in a binary file that contradict each other.
 
 mod binary;
 mod bundle;
@@ -269,7 +271,8 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
         Kind::Bundle => bundle::keys(&mut rng, &mut plan),
         _ => Match::Whole,
     };
-    // Without randomization CNTK loses chunks of the first file whose keys are all missing in another file.
+    // Without randomization CNTK loses chunks of the first file whose keys are all missing in
+    // another file.
     let config = config::write(&mut rng, &plan, how);
     let write = |source: &Source, rng: &mut Rng| match source.format {
         Format::Text => text::write(rng, &plan, source),

@@ -1,5 +1,5 @@
-//! Scripts: an epoch is started and read; between the minibatches the script asks for the state, changes sizes, restores a
-//! position, or starts an epoch.
+//! Scripts: an epoch is started and read; between the minibatches the script asks for the state,
+//! changes sizes, restores a position, or starts an epoch.
 
 use super::rng::Rng;
 use super::{Mode, Plan};
@@ -53,7 +53,8 @@ fn sizes(rng: &mut Rng, plan: &Plan, workers: u64, cross: bool) -> String {
     } else {
         *rng.pick(&[1, 2, 3, 4, 5, 8, 9, 16, 50])
     };
-    // At the start of an epoch the configuration's truncation length counts; a change of sizes uses the step's.
+    // At the start of an epoch the configuration's truncation length counts; a change of sizes uses
+    // the step's.
     let truncation = if rng.once_in(10) {
         rng.range(plan.truncation.min(plan.right_splice + 1), plan.truncation)
     } else {

@@ -1,4 +1,5 @@
-//! Text files: sequences of samples in lines, with all the freedom that the format allows, and some mistakes.
+//! Text files: sequences of samples in lines, with all the freedom that the format allows, and some
+//! mistakes.
 
 use super::rng::Rng;
 use super::{Keys, Mode, Plan, Source, Stream};
@@ -10,7 +11,8 @@ const MISTAKES: [&[u8]; 30] = [
     b"-", b"1e+", b" 7", b"\n",
 ];
 
-/// A file's content. A bundle's source has its keys already; the keys of other sources are drawn here.
+/// A file's content. A bundle's source has its keys already; the keys of other sources are drawn
+/// here.
 pub fn write(rng: &mut Rng, plan: &Plan, source: &Source) -> Vec<u8> {
     let keys = match &source.sequences {
         Some(sequences) => sequences.clone(),
@@ -106,8 +108,8 @@ fn sequence(
     }
 }
 
-/// Samples of a stream in a sequence. Truncated minibatches need the same number in all streams; the stream that
-/// defines the size may be shorter than others.
+/// Samples of a stream in a sequence. Truncated minibatches need the same number in all streams;
+/// the stream that defines the size may be shorter than others.
 fn samples(rng: &mut Rng, plan: &Plan, source: &Source, stream: &Stream, length: u64) -> u64 {
     if source.mistakes && rng.once_in(200) {
         return 0;

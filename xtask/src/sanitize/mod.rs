@@ -1,4 +1,5 @@
-//! `cargo xtask sanitize`: the tests under programs that watch memory, threads and undefined behaviour.
+//! `cargo xtask sanitize`: the tests under programs that watch memory, threads and undefined
+//! behaviour.
 
 mod rust;
 
@@ -76,7 +77,8 @@ struct Check {
     run: fn(&Project) -> Result<Tally>,
 }
 
-/// Runs the kinds that the arguments name, or all, and prints a line with figures for each of their checks.
+/// Runs the kinds that the arguments name, or all, and prints a line with figures for each of their
+/// checks.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let mut kinds = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -126,7 +128,8 @@ fn run(project: &Project, kind: Kind) -> Vec<(String, Tally)> {
     checks.collect()
 }
 
-/// The C++ tests under sanitizers, with more options of CMake. What the sanitizers find ends a test.
+/// The C++ tests under sanitizers, with more options of CMake. What the sanitizers find ends a
+/// test.
 pub fn cpp(project: &Project, sanitizers: &str, options: &[&str]) -> Result<Tally> {
     tools::need(project, &[&drivers::TOOLS[..], &[Tool::GoogleTest]].concat())?;
     let dist = dist::build(project)?;

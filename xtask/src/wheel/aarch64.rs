@@ -1,4 +1,5 @@
-//! A trial of the wheel for 64-bit ARM under an emulator: the tool in it, and the package in Debian's Python.
+//! A trial of the wheel for 64-bit ARM under an emulator: the tool in it, and the package in
+//! Debian's Python.
 
 use super::unpack;
 use crate::python_tests::FIRST_PROGRAM;
@@ -78,7 +79,8 @@ fn package(built: &Project, root: &Path, unpacked: &Path, digits: &Path) -> Resu
     let cross = built.cross.as_ref().context("the package is for another processor")?;
     let root = root.to_string_lossy();
     let python = built.run(cross.emulator()).args(["-L", &root]).arg(format!("{root}/usr/bin/python3.11"));
-    // Wherever the linear algebra of NumPy lies, its libraries are alternatives, which only an installation links.
+    // Wherever the linear algebra of NumPy lies, its libraries are alternatives, which only an
+    // installation links.
     let libraries = ["aarch64-linux-gnu/blas", "aarch64-linux-gnu/lapack"];
     let libraries = libraries.map(|folder| format!("{root}/usr/lib/{folder}")).join(":");
     let modules = format!("{}:{root}/usr/lib/python3/dist-packages", unpacked.display());

@@ -71,7 +71,8 @@ fn ranges(rng: &mut Rng, frames: u32) -> Vec<(u32, u32, usize)> {
     ranges
 }
 
-/// Makes labels that CNTK leaves out with a warning: a gap between ranges, or a first frame that is not 0.
+/// Makes labels that CNTK leaves out with a warning: a gap between ranges, or a first frame that is
+/// not 0.
 fn invalidate(rng: &mut Rng, labels: &mut Labels) {
     let place = if rng.once_in(3) { 0 } else { rng.below(labels.ranges.len()) };
     let several = labels.ranges.len() > 1;

@@ -6,7 +6,8 @@ use super::{Corpus, Part, features, labels};
 use crate::golden::Case;
 use serde_json::Value;
 
-/// A case with an old-style section. These readers are started and read; nothing else is done with them in CNTK.
+/// A case with an old-style section. These readers are started and read; nothing else is done with
+/// them in CNTK.
 pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     let corpus = Corpus::draw(rng, plan);
     let mut lines = vec![format!("readerType = \"{}\"", rng.pick(&["HTKDeserializers", "HTKMLFReader"]))];

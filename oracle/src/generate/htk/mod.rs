@@ -1,6 +1,8 @@
-//! Speech: HTK features, labels of the master label format as text or binary, lattices, and text beside them.
+//! Speech: HTK features, labels of the master label format as text or binary, lattices, and text
+//! beside them.
 //!
-//! A case may have one thing that is wrong or odd on purpose, so that what it changes can be compared by itself.
+//! A case may have one thing that is wrong or odd on purpose, so that what it changes can be
+//! compared by itself.
 
 mod features;
 mod labels;
@@ -16,8 +18,8 @@ use crate::golden::Case;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What the name of a case ends in if its labels end before the features in frame mode, where CNTK takes labels of the next
-/// utterance.
+/// What the name of a case ends in if its labels end before the features in frame mode, where CNTK
+/// takes labels of the next utterance.
 pub const SHORT_LABELS: &str = "short-labels";
 
 /// Frames after which CNTK begins another chunk of features.
@@ -139,7 +141,8 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     }
 }
 
-/// The steps. Most data have one chunk, which only one worker gets: usually it is the one that reads.
+/// The steps. Most data have one chunk, which only one worker gets: usually it is the one that
+/// reads.
 fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     let mut steps = script::write(rng, plan, corpus.samples() + 1);
     if !rng.once_in(4) {

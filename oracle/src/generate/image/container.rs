@@ -13,7 +13,8 @@ pub fn zip(rng: &mut Rng, members: &[File]) -> Vec<u8> {
         let data = if deflated { deflate(content) } else { content.clone() };
         let mut crc = Crc::new();
         crc.update(content);
-        // Version, flags, method, time, date, check sum, sizes, lengths of the name and of what follows it.
+        // Version, flags, method, time, date, check sum, sizes, lengths of the name and of what
+        // follows it.
         let mut fields = Vec::new();
         for half in [20_u16, 0, if deflated { 8 } else { 0 }, 0, 0x21] {
             fields.extend(half.to_le_bytes());

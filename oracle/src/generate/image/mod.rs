@@ -1,6 +1,8 @@
-//! Images: map files, zip containers and Base64 lines, with chains of transforms, and text beside them.
+//! Images: map files, zip containers and Base64 lines, with chains of transforms, and text beside
+//! them.
 //!
-//! A case may have one thing that is wrong or odd on purpose, so that what it changes can be compared by itself.
+//! A case may have one thing that is wrong or odd on purpose, so that what it changes can be
+//! compared by itself.
 
 pub mod container;
 mod old_style;
@@ -287,8 +289,8 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     files.extend(chain.files);
     if corpus.keys == Keys::Numeric && rng.once_in(4) {
         let first = rng.once_in(2);
-        // Without randomization CNTK loses chunks of the first deserializer whose keys are all missing in another one.
-        // An image is a chunk.
+        // Without randomization CNTK loses chunks of the first deserializer whose keys are all
+        // missing in another one. An image is a chunk.
         let whole = !first && !plan.randomize && !corpus.base64;
         let (section, file) = text(rng, &corpus, whole);
         sections.insert(usize::from(!first), section);
@@ -308,7 +310,8 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     }
 }
 
-/// The steps. A worker without chunks waits for ever in CNTK, so few images are usually read by the first one.
+/// The steps. A worker without chunks waits for ever in CNTK, so few images are usually read by the
+/// first one.
 fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     let mut steps = script::write(rng, plan, corpus.samples() + 1);
     let few = corpus.base64 || corpus.pictures.len() < 4;
@@ -318,15 +321,17 @@ fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     steps
 }
 
-/// The key that keeps this library from reading one minibatch ahead, as CNTK's hosts do and its modules alone do not, if that
-/// may show: what a minibatch has drawn stays drawn, also if it is dropped.
+/// The key that keeps this library from reading one minibatch ahead, as CNTK's hosts do and its
+/// modules alone do not, if that may show: what a minibatch has drawn stays drawn, also if it is
+/// dropped.
 fn without_reading_ahead(steps: &[String], lines: &[String]) -> Option<String> {
     let moves = steps.iter().skip(1).any(|step| step != "read" && step != "state");
     let key = "prefetch = false";
     (moves && !lines.iter().any(|line| line == key)).then(|| key.to_owned())
 }
 
-/// Text with the same keys; some are missing and others are added, unless it has the `whole` of them.
+/// Text with the same keys; some are missing and others are added, unless it has the `whole` of
+/// them.
 fn text(rng: &mut Rng, corpus: &Corpus, whole: bool) -> (String, File) {
     let mut keys = corpus.numbers();
     keys.sort_unstable();
