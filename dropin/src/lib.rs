@@ -316,7 +316,7 @@ pub fn engine(project: &Project) -> Result<PathBuf> {
     project.part("library, release mode", || dist::archive(project))
 }
 
-/// Builds the modules for one host into target/dropin/<version>, unless they are newer than all
+/// Builds the modules for one host into `target/dropin/<version>`, unless they are newer than all
 /// that they are made of.
 pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     build_as(project, host, engine, Flavor::Release)

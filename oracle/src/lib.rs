@@ -2,7 +2,7 @@
 //! its modules and CNTK itself read, line by line ([`run`]).
 //!
 //! [`cases`] compares golden and random cases, [`cntk_python`] programs in Python, [`host_golden`]
-//! the golden cases inside CNTK. [`replay`] compares with the records of CNTK alone.
+//! the golden cases inside CNTK. [`mod@replay`] compares with the records of CNTK alone.
 
 #[macro_use]
 extern crate tooling;
