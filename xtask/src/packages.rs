@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use lexopt::Parser;
+use std::path::Path;
 use tooling::Tally;
 use tooling::project::Project;
 use tooling::run::Run;
@@ -37,7 +38,7 @@ pub fn step(project: &Project, package: &str, arguments: &[&str]) -> Result<Tall
 
 /// Replays every `every`-th golden record by the driver in a folder, which is run under a program
 /// if there is one.
-pub fn replay(project: &Project, every: usize, drivers: &std::path::Path, under: &[&str]) -> Result<Tally> {
+pub fn replay(project: &Project, every: usize, drivers: &Path, under: &[&str]) -> Result<Tally> {
     let run = cargo_run(project, ORACLE, &["--quiet"]).args(["replay", "--every", &every.to_string()]);
     let run = run.arg("--drivers").arg(drivers).args(under);
     with_verbosity(project, run).relay()
