@@ -1,17 +1,20 @@
-//! The ABI, compared with the committed one: the list of symbols and a dump of all types and functions under `xtask/abi`.
+//! The ABI, compared with the committed one: the list of symbols and a dump of all types and
+//! functions under `xtask/abi`.
 //!
-//! `abidiff` (Debian's abigail-tools) reads types from debugging information. Rust's describes Rust, and a release build has
-//! little of it. So what is compared is a library of stubs in C: every function that the header declares, with an empty
-//! body, compiled with all debugging information. The header is generated from the Rust code (step `header`), and the real
-//! library exports the header's functions and no others (step `symbols`), so the stubs have the ABI of the library.
+//! `abidiff` (Debian's abigail-tools) reads types from debugging information. Rust's describes
+//! Rust, and a release build has little of it. So what is compared is a library of stubs in C:
+//! every function that the header declares, with an empty body, compiled with all debugging
+//! information. The header is generated from the Rust code (step `header`), and the real library
+//! exports the header's functions and no others (step `symbols`), so the stubs have the ABI of the
+//! library.
 
 use crate::header;
-use crate::project::{Project, empty_folder};
-use crate::steps::Tally;
-use crate::tools::{self, Tool};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use tooling::project::{Project, empty_folder};
+use tooling::tools::{self, Tool};
+use tooling::{Tally, dist};
 
 /// The dump.
 const DUMP: &str = "xtask/abi/libcntk_reader.abi";
@@ -21,7 +24,7 @@ const SYMBOLS: &str = "xtask/abi/symbols.txt";
 /// Writes both files anew.
 pub fn command(project: &Project) -> Result<()> {
     tools::need(project, &[Tool::Cxx, Tool::Abigail])?;
-    let header = std::fs::read_to_string(project.path(header::PATH))?;
+    let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let (stubs, dump) = (stubs(project, &header)?, project.path(DUMP));
     std::fs::create_dir_all(dump.parent().context("the dump is in a folder")?)?;
     abidw(project, &stubs, &dump)?;
@@ -39,9 +42,10 @@ pub fn symbols(project: &Project) -> Result<Vec<String>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Compares the header's ABI with the committed dump. Additions fail too: they are to be committed with it.
+/// Compares the header's ABI with the committed dump. Additions fail too: they are to be committed
+/// with it.
 pub fn check(project: &Project) -> Result<Tally> {
-    let header = std::fs::read_to_string(project.path(header::PATH))?;
+    let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let stubs = stubs(project, &header)?;
     let committed = project.path(DUMP);
     ensure!(committed.exists(), "{DUMP} is missing. cargo xtask abi writes it.");

@@ -1,25 +1,27 @@
 //! What later steps of `cargo xtask test` wait for, begun beside the first steps.
 //!
-//! Compiling one large crate keeps one processor busy for most of the time, and the tests after it sleep now and then. So the fuzz
-//! targets, the libraries for C and the modules for CNTK are built while the first steps run, and PyTorch is downloaded. A step that needs
-//! one of them waits for the lock that it is made under, and finds it ready. What fails here is tried again by its step, which says why.
-//! The tool is not built here: its own tests have cargo put another program in the same place.
+//! Compiling one large crate keeps one processor busy for most of the time, and the tests after it
+//! sleep now and then. So the fuzz targets, the libraries for C and the modules for CNTK are built
+//! while the first steps run, and PyTorch is downloaded. A step that needs one of them waits for
+//! the lock that it is made under, and finds it ready. What fails here is tried again by its step,
+//! which says why. The tool is not built here: its own tests have cargo put another program in the
+//! same place.
 
-use crate::project::Project;
-use crate::{dropin, fuzz, torch};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use tooling::project::Project;
+use tooling::pytorch;
 
 type Work = fn(&Project) -> Result<()>;
 
-/// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not have to wait for them; the rest is
-/// made of the library that tests have compiled by then.
-const BUILDS: &[Work] = &[fuzz::build_ahead, dropin::modules];
+/// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not
+/// have to wait for them; the rest is made of the library that tests have compiled by then.
+const BUILDS: &[Work] = &[fuzz_runs::build_ahead, dropin::modules];
 
 /// What is downloaded.
-const DOWNLOADS: &[Work] = &[|project| torch::environment(project).map(drop)];
+const DOWNLOADS: &[Work] = &[|project| pytorch::environment(project).map(drop)];
 
 /// The threads that do it. They end with this value, after the work at hand.
 pub struct Ahead {
@@ -42,7 +44,7 @@ impl Ahead {
                 }
             })
         };
-        let threads = match crate::machine::cores() {
+        let threads = match tooling::machine::cores() {
             0..=1 => Vec::new(),
             _ => [BUILDS, DOWNLOADS].map(begin).into(),
         };

@@ -1,14 +1,9 @@
 //! `cargo xtask build`: everything that users get, in release mode.
 
-use crate::cmake::{Build, install};
-use crate::dist::{self, Dist};
-use crate::dropin;
-use crate::project::Project;
-use crate::tools::{self, Tool};
 use anyhow::Result;
-
-/// Tools that building takes.
-pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::CMake];
+use tooling::dist::{self, Dist};
+use tooling::project::Project;
+use tooling::{drivers, tools};
 
 /// Builds library, drivers and examples.
 pub fn command(project: &Project) -> Result<()> {
@@ -22,46 +17,12 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Warnings that the examples do not cause in anybody's project.
-const WARNINGS: &str = "-Wall -Wextra -Wpedantic -Wconversion -Werror";
-
 /// Builds all of it, and prints each part with its time.
 pub fn everything(project: &Project) -> Result<Dist> {
-    tools::need(project, &TOOLS)?;
+    tools::need(project, &drivers::TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
-    project.part("drivers, with CMake against target/dist", || drivers(project, &dist))?;
-    project.part("examples", || examples(project, &dist))?;
+    project.part("drivers, with CMake against target/dist", || drivers::build(project, &dist))?;
+    project.part("examples", || examples::build(project, &dist))?;
     dropin::modules(project)?;
     Ok(dist)
-}
-
-/// The drivers that replay scripts of reader calls: `replay` this library's, `host_replay` those of a module that CNTK
-/// loads, `host_v1` those of CNTK's reader for BrainScript.
-pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
-    let build = Build::configure(project, dist, "cpp_tests", "cmake/drivers", &[])?;
-    for driver in ["replay", "host_replay", "host_v1"] {
-        build.build(Some(driver))?;
-        install(&build.file(driver), &project.target.join("drivers").join(driver))?;
-    }
-    Ok(())
-}
-
-/// The example programs, each language as a project of its own.
-pub fn examples(project: &Project, dist: &Dist) -> Result<()> {
-    example(project, dist, "c", "print_minibatches")?;
-    example(project, dist, "cpp", "train_digits")?;
-    example(project, dist, "speech", "train_phones")?;
-    example(project, dist, "images", "train_shapes")?;
-    example(project, dist, "images", "contact_sheet")
-}
-
-/// One example program, into target/examples.
-pub fn example(project: &Project, dist: &Dist, language: &str, program: &str) -> Result<()> {
-    let source = format!("examples/{language}");
-    let warnings = ["C", "CXX"].map(|language| format!("-DCMAKE_{language}_FLAGS={WARNINGS}"));
-    // They train: without optimization that takes longer than compiling.
-    let options = [warnings[0].as_str(), warnings[1].as_str(), "-DCMAKE_BUILD_TYPE=RelWithDebInfo"];
-    let build = Build::configure(project, dist, &source, &format!("cmake/examples-{language}"), &options)?;
-    build.build(None)?;
-    install(&build.file(program), &project.target.join("examples").join(program))
 }

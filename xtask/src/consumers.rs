@@ -1,12 +1,12 @@
-//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, after the installed tree was
-//! moved. The programs are those that the README and the C header show.
+//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, after
+//! the installed tree was moved. The programs are those that the README and the C header show.
 
-use crate::cmake::Build;
-use crate::dist::{self, Dist};
-use crate::project::{Project, empty_folder};
-use crate::steps::Tally;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
+use tooling::Tally;
+use tooling::cmake::Build;
+use tooling::dist::{self, Dist};
+use tooling::project::{Project, empty_folder};
 
 /// Builds and runs all of them.
 pub fn check(project: &Project) -> Result<Tally> {

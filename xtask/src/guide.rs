@@ -1,16 +1,16 @@
-//! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files are saved, commands run, and
-//! what they print is compared with the page. Its pictures are compared with what readers deliver.
+//! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files
+//! are saved, commands run, and what they print is compared with the page. Its pictures are
+//! compared with what readers deliver.
 
-use crate::dist;
-use crate::document::{Block, blocks};
-use crate::project::{Project, empty_folder};
-use crate::steps::Tally;
-use crate::{build, python, tools};
+use crate::python_tests;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tooling::document::{Block, blocks};
+use tooling::project::{Project, empty_folder};
+use tooling::{Tally, dist, drivers, python, tools};
 
 const FOLDER: &str = "docs/guide";
 
@@ -34,8 +34,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     if project.target != project.path("target") {
         return Tally::skipped("the guide's commands expect the library in the checkout's own folder target");
     }
-    tools::need(project, &build::TOOLS)?;
-    let environment = python::environment_with_wheel(project)?;
+    tools::need(project, &drivers::TOOLS)?;
+    let environment = python_tests::environment_with_wheel(project)?;
     let dist = dist::build(project)?;
     let pictures = match &environment {
         Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,
@@ -142,7 +142,8 @@ fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
     Tally::passed(passed)
 }
 
-/// The file that a block is saved as: the last "as `NAME`" of the paragraph above, which ends with a colon.
+/// The file that a block is saved as: the last "as `NAME`" of the paragraph above, which ends with
+/// a colon.
 fn file_name<'a>(block: &Block<'a>) -> Option<&'a str> {
     let paragraph = block.before.trim_end().rsplit("\n\n").next()?.strip_suffix(':')?;
     paragraph.rsplit_once("as `")?.1.split('`').next()

@@ -1,21 +1,19 @@
 //! `cargo xtask header`: the C header, written from the Rust code by cbindgen.
 
-use crate::project::Project;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
-
-/// The header.
-pub const PATH: &str = "include/cntk_reader.h";
+use tooling::dist::HEADER;
+use tooling::project::Project;
 
 /// Writes the header.
 pub fn command(project: &Project) -> Result<()> {
     let text = project.part("header from the Rust code", || generate(project))?;
-    let path = project.path(PATH);
+    let path = project.path(HEADER);
     if std::fs::read(&path).is_ok_and(|old| old == text) {
-        say!("{PATH} is up to date");
+        say!("{HEADER} is up to date");
     } else {
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        say!("{PATH} written");
+        say!("{HEADER} written");
     }
     Ok(())
 }
@@ -23,7 +21,8 @@ pub fn command(project: &Project) -> Result<()> {
 /// Fails if the committed header is not the one that the code gives.
 pub fn check(project: &Project) -> Result<()> {
     let fresh = String::from_utf8(generate(project)?)?;
-    let committed = std::fs::read_to_string(project.path(PATH)).with_context(|| format!("reading {PATH}"))?;
+    let committed =
+        std::fs::read_to_string(project.path(HEADER)).with_context(|| format!("reading {HEADER}"))?;
     if fresh == committed {
         return Ok(());
     }
@@ -35,16 +34,17 @@ pub fn check(project: &Project) -> Result<()> {
         if line != old {
             let [line, old] = [line, old].map(|line| line.unwrap_or("(end of file)"));
             bail!(
-                "{PATH} differs from the Rust code in line {number}:\n  is      {old}\n  must be {line}\ncargo xtask header writes it."
+                "{HEADER} differs from the Rust code in line {number}:\n  is      {old}\n  must be {line}\ncargo xtask header writes it."
             );
         }
         if line.is_none() {
-            bail!("{PATH} differs from the Rust code in its line ends. cargo xtask header writes it.");
+            bail!("{HEADER} differs from the Rust code in its line ends. cargo xtask header writes it.");
         }
     }
 }
 
-/// The declarations of all functions of a header, each without its semicolon, in the header's order.
+/// The declarations of all functions of a header, each without its semicolon, in the header's
+/// order.
 pub fn declarations(header: &str) -> Vec<&str> {
     let code = header.split_once("extern \"C\" {").map_or("", |(_, code)| code);
     let pieces = code.split("*/").filter_map(|piece| piece.split("/**").next());
@@ -71,8 +71,9 @@ pub fn functions(header: &str) -> Vec<&str> {
     names
 }
 
-/// Fails if two of the C layer's types or functions have one name. cbindgen takes the first one of them, and a handle that
-/// has the name of a table of callbacks would then be as complete as the table: it could be passed for one.
+/// Fails if two of the C layer's types or functions have one name. cbindgen takes the first one of
+/// them, and a handle that has the name of a table of callbacks would then be as complete as the
+/// table: it could be passed for one.
 fn one_type_a_name(files: &[PathBuf]) -> Result<()> {
     let mut known: Vec<(String, &PathBuf)> = Vec::new();
     for file in files {
@@ -103,14 +104,8 @@ fn public_names(text: &str) -> Vec<String> {
     text.lines().filter_map(name).collect()
 }
 
-/// The number of the ABI that the committed header describes.
-pub fn abi(project: &Project) -> Result<String> {
-    let text = std::fs::read_to_string(project.path(PATH)).with_context(|| format!("reading {PATH}"))?;
-    let number = text.lines().find_map(|line| line.strip_prefix("#define CNTK_READER_ABI_VERSION "));
-    Ok(number.with_context(|| format!("{PATH} has no CNTK_READER_ABI_VERSION"))?.trim().to_owned())
-}
-
-/// Reads the C layer only, one file after the other: the names of the engine do not belong into the header.
+/// Reads the C layer only, one file after the other: the names of the engine do not belong into the
+/// header.
 fn generate(project: &Project) -> Result<Vec<u8>> {
     let config = cbindgen::Config::from_file(project.path("cbindgen.toml")).map_err(anyhow::Error::msg)?;
     let layer = project.path("crates/capi/src");

@@ -1,10 +1,9 @@
 //! The step `python-lint`: style and types of the Python package, its tests and the examples.
 
-use crate::project::Project;
-use crate::python;
-use crate::steps::Tally;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
+use tooling::project::Project;
+use tooling::{Tally, python};
 
 /// The tools. Their versions are fixed, because newer ones report more.
 const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17.6"];
@@ -42,7 +41,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally::passed(3)?.and(pyright(project, &tools, "python", &python)?))
 }
 
-/// Checks the types of what uses PyTorch, JAX and Ray, against a Python that has them. Ray may be missing.
+/// Checks the types of what uses PyTorch, JAX and Ray, against a Python that has them. Ray may be
+/// missing.
 pub fn with_torch(project: &Project, python: &Path, has_ray: bool) -> Result<Tally> {
     let tools = match tools(project)? {
         Ok(tools) => tools,

@@ -1,64 +1,45 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 
 #[macro_use]
-mod console;
+extern crate tooling;
 
 mod abi;
 mod ahead;
-mod bench;
 mod build;
-mod cmake;
-mod cntk_python;
 mod consumers;
-mod cross;
-mod csharp;
-mod demo;
 mod deny;
 mod differences;
-mod dist;
-mod document;
-mod dropin;
 mod fmt;
-mod fuzz;
-mod golden;
 mod guide;
 mod header;
-mod host_golden;
-mod images;
 mod lint;
-mod machine;
-mod mpi;
-mod oracle;
+mod modules;
+mod packages;
 mod port;
-mod portable;
-mod programs;
-mod project;
-mod python;
-mod replay;
+mod python_tests;
 mod repository;
 mod reproducible;
-mod run;
 mod rust_tests;
 mod sanitize;
 mod schedules;
 mod soak;
-mod speech;
 mod steps;
-mod swap;
 mod symbols;
 mod test;
-mod tools;
 mod torch;
 mod trust;
 mod unsafe_code;
 mod wheel;
 
 use anyhow::{Result, bail};
+use examples::demo;
 use lexopt::Parser;
 use lexopt::prelude::*;
-use project::Project;
-use std::ffi::OsString;
+use packages::{BENCHES, ORACLE};
 use std::process::ExitCode;
+use tooling::cli::no_more;
+use tooling::console;
+use tooling::project::Project;
 
 const HELP: &str = "\
 cargo xtask COMMAND [OPTIONS]
@@ -154,40 +135,32 @@ cargo xtask COMMAND [OPTIONS]
   -v, --verbose            with every command: shows the output of the programs it runs
 ";
 
-/// Runs the command that the arguments name. `-v` may stand anywhere.
-fn run(mut arguments: Vec<OsString>) -> Result<()> {
-    let before = arguments.len();
-    arguments.retain(|argument| argument != "-v" && argument != "--verbose");
-    let project = Project::find(arguments.len() < before)?;
-    let mut parser = Parser::from_args(arguments);
+/// Runs the command that the arguments name.
+fn run(project: &Project, mut parser: Parser) -> Result<()> {
     let command = match parser.next()? {
-        None | Some(Short('h') | Long("help")) => {
-            console::print(format_args!("{HELP}"));
-            return Ok(());
-        }
+        None | Some(Short('h') | Long("help")) => "help".to_owned(),
         Some(Value(command)) => command.string()?,
         Some(option) => return Err(option.unexpected().into()),
     };
     match command.as_str() {
-        "build" => no_more(parser).and_then(|()| build::command(&project)),
-        "demo" => no_more(parser).and_then(|()| demo::command(&project)),
-        "test" => test::command(&project, parser),
-        "bench" => bench::command(&project, parser),
-        "oracle" => oracle::command(&project, parser),
-        "fuzz" => fuzz::command(&project, parser),
-        "sanitize" => sanitize::command(&project, parser),
-        "schedules" => schedules::command(&project, parser),
-        "soak" => soak::command(&project, parser),
-        "dropin" => dropin::command(&project, parser),
-        "cntk-python" => cntk_python::command(&project, parser),
-        "port" => port::command(&project, parser),
-        "reproducible" => no_more(parser).and_then(|()| reproducible::command(&project)),
-        "trust" => trust::command(&project, parser),
-        "unsafe" => no_more(parser).and_then(|()| unsafe_code::command(&project)),
-        "wheel" => wheel::command(&project, parser),
-        "header" => no_more(parser).and_then(|()| header::command(&project)),
-        "abi" => no_more(parser).and_then(|()| abi::command(&project)),
-        "fmt" => no_more(parser).and_then(|()| fmt::command(&project)),
+        "build" => no_more(&mut parser).and_then(|()| build::command(project)),
+        "demo" => no_more(&mut parser).and_then(|()| demo::command(project)),
+        "test" => test::command(project, parser),
+        "bench" => packages::instead(project, BENCHES, &command, parser),
+        "oracle" | "cntk-python" => packages::instead(project, ORACLE, &command, parser),
+        "fuzz" => fuzz_runs::command(project, parser),
+        "sanitize" => sanitize::command(project, parser),
+        "schedules" => schedules::command(project, parser),
+        "soak" => soak::command(project, parser),
+        "dropin" => modules::command(project, parser),
+        "port" => port::command(project, parser),
+        "reproducible" => no_more(&mut parser).and_then(|()| reproducible::command(project)),
+        "trust" => trust::command(project, parser),
+        "unsafe" => no_more(&mut parser).and_then(|()| unsafe_code::command(project)),
+        "wheel" => wheel::command(project, parser),
+        "header" => no_more(&mut parser).and_then(|()| header::command(project)),
+        "abi" => no_more(&mut parser).and_then(|()| abi::command(project)),
+        "fmt" => no_more(&mut parser).and_then(|()| fmt::command(project)),
         "help" => {
             console::print(format_args!("{HELP}"));
             Ok(())
@@ -196,21 +169,6 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
     }
 }
 
-/// Refuses arguments after a command that takes none.
-fn no_more(mut parser: Parser) -> Result<()> {
-    match parser.next()? {
-        Some(argument) => Err(argument.unexpected().into()),
-        None => Ok(()),
-    }
-}
-
 fn main() -> ExitCode {
-    match run(std::env::args_os().skip(1).collect()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let hint = if error.is::<lexopt::Error>() { ". See cargo xtask help." } else { "" };
-            eprintln!("\n{error:#}{hint}");
-            ExitCode::FAILURE
-        }
-    }
+    tooling::cli::main(run)
 }

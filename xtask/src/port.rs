@@ -1,13 +1,14 @@
-//! `cargo xtask port`: other processors than x86-64. The Rust tests, and the golden records through the C++ header, on 64-bit ARM
-//! under an emulator; and that processors on which the library would be wrong are refused.
+//! `cargo xtask port`: other processors than x86-64. The Rust tests, and the golden records through
+//! the C++ header, on 64-bit ARM under an emulator; and that processors on which the library would
+//! be wrong are refused.
 
-use crate::cross::{self, Cross};
-use crate::project::Project;
-use crate::steps::{Tally, libtest};
-use crate::{build, dist, replay};
+use crate::packages;
 use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
+use tooling::cross::{self, Cross};
+use tooling::project::Project;
+use tooling::{Tally, dist, drivers, libtest};
 
 /// A processor with 32 bits, and one with the other order of bytes.
 const REFUSED: [&str; 2] = ["i686-unknown-linux-gnu", "s390x-unknown-linux-gnu"];
@@ -39,7 +40,7 @@ pub fn all(project: &Project, is_short: bool) -> Result<Tally> {
     let cross = built.cross.as_ref().context("nothing is built for another processor")?;
     say!("  {}, {}", cross.version(project)?, cross.emulator());
     let mut tally = tests(&built, is_short)?;
-    tally = tally.and(records(&built, cross, if is_short { SHORT } else { 1 })?);
+    tally = tally.and(records(project, &built, cross, if is_short { SHORT } else { 1 })?);
     if !is_short {
         tally = tally.and(refusals(&built, cross)?);
     }
@@ -49,31 +50,35 @@ pub fn all(project: &Project, is_short: bool) -> Result<Tally> {
 /// A test that counts page faults: under an emulator it now and then finds more.
 const OF_FAULTS: &str = "whole_pages_are_there_afterwards";
 
-/// The Rust tests; in the short form those of the library's modules. Those of the documentation are left out: an emulator runs them in
-/// one process, where they would share the current folder that each of them sets.
+/// The Rust tests; in the short form those of the library's modules. Those of the documentation are
+/// left out: an emulator runs them in one process, where they would share the current folder that
+/// each of them sets.
 fn tests(built: &Project, is_short: bool) -> Result<Tally> {
     let chosen: &[&str] = match is_short {
         true => &["--package", "cntk-reader", "--lib"],
-        false => &["--workspace", "--exclude", "xtask", "--lib", "--bins", "--examples", "--tests"],
+        false => &["--workspace", "--lib", "--bins", "--examples", "--tests"],
     };
+    let not_ours = packages::ALL.into_iter().filter(|_| !is_short).flat_map(|package| ["--exclude", package]);
     let tests = built.part("Rust tests", || {
-        let run = built.cargo("test").args(chosen).arg("--no-fail-fast");
+        let run = built.cargo("test").args(chosen).args(not_ours).arg("--no-fail-fast");
         Ok(libtest(&run.args(["--", "--skip", OF_FAULTS]).go()?))
     })?;
     say!("      {tests}");
     Ok(tests)
 }
 
-fn records(built: &Project, cross: &Cross, every: usize) -> Result<Tally> {
+fn records(project: &Project, built: &Project, cross: &Cross, every: usize) -> Result<Tally> {
     let dist = built.part("library, release mode", || dist::build(built))?;
-    built.part("drivers", || build::drivers(built, &dist))?;
+    built.part("drivers", || drivers::build(built, &dist))?;
     let what = "golden records through the C++ header";
-    let records = built.part(what, || replay::check(built, every, &cross.runner()))?;
+    let records = built
+        .part(what, || packages::replay(project, every, &built.target.join("drivers"), &cross.runner()))?;
     say!("      {records}");
     Ok(records)
 }
 
-/// Compiles for processors that the library refuses, as far as the refusal. Takes the sources of Rust's standard library.
+/// Compiles for processors that the library refuses, as far as the refusal. Takes the sources of
+/// Rust's standard library.
 fn refusals(built: &Project, cross: &Cross) -> Result<Tally> {
     if !cross.has_sources(built)? {
         return Tally::skipped(

@@ -1,9 +1,14 @@
-//! Checks of the repository's text: no file names a machine's paths, and no link of a document is broken.
+//! The steps `paths` and `links`: no file names a machine's paths, and no link of a document is
+//! broken.
 
-use crate::project::Project;
-use anyhow::{Context, Result, ensure};
-use std::collections::HashSet;
-use std::path::Path;
+use anyhow::{Result, ensure};
+use tooling::project::Project;
+use tooling::{Tally, python};
+
+/// A linter of Markdown as a program in a package of PyPI.
+const RUMDL: &str = "astral-dev-toolchain-rumdl==0.2.79";
+/// Its rules about links to headings, and to files.
+const LINKS: &str = "MD051,MD057";
 
 /// First folders of paths that exist on one machine only.
 const MACHINE_FOLDERS: [&str; 6] = ["home", "root", "Users", "work", "farm", "mnt"];
@@ -41,66 +46,17 @@ fn names_machine_path(line: &str) -> bool {
     })
 }
 
-/// Fails if a link in a document leads nowhere; returns the number of links to files and headings of the project.
-pub fn links(project: &Project) -> Result<usize> {
-    let mut count = 0;
-    let mut broken = Vec::new();
-    for file in project.files()?.iter().filter(|file| file.ends_with(".md")) {
-        let path = project.path(file);
-        for target in link_targets(&std::fs::read_to_string(&path)?) {
-            if target.contains("://") || target.starts_with("mailto:") {
-                continue;
-            }
-            count += 1;
-            if !leads_somewhere(&path, &target)? {
-                broken.push(format!("{file}: {target}"));
-            }
-        }
-    }
-    ensure!(broken.is_empty(), "These links lead nowhere:\n{}", broken.join("\n"));
-    Ok(count)
-}
-
-/// The targets of the `[text](target)` links of a document, outside of code.
-fn link_targets(text: &str) -> Vec<String> {
-    let mut targets = Vec::new();
-    for line in prose(text) {
-        for part in line.split("](").skip(1) {
-            targets.extend(part.split_once(')').map(|(target, _)| target.to_owned()));
-        }
-    }
-    targets
-}
-
-/// The lines of a document that are not in blocks of code.
-fn prose(text: &str) -> impl Iterator<Item = &str> {
-    let mut code = false;
-    text.lines().filter(move |line| {
-        let fence = line.trim_start().starts_with("```");
-        code ^= fence;
-        !code && !fence
-    })
-}
-
-fn leads_somewhere(document: &Path, target: &str) -> Result<bool> {
-    let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-    let folder = document.parent().context("a document has a folder")?;
-    let path = if file.is_empty() { document.to_owned() } else { folder.join(file) };
-    if heading.is_empty() || !path.is_file() {
-        return Ok(heading.is_empty() && path.exists());
-    }
-    let text = std::fs::read_to_string(path)?;
-    let headings: HashSet<String> = prose(&text)
-        .filter(|line| line.starts_with('#'))
-        .map(|line| anchor(line.trim_start_matches('#')))
-        .collect();
-    Ok(headings.contains(heading))
-}
-
-/// The anchor of a heading.
-fn anchor(heading: &str) -> String {
-    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+/// Fails if a link in a document leads to a file or heading that is not there.
+pub fn links(project: &Project) -> Result<Tally> {
+    let python = match python::environment_with(project, "links", &[RUMDL])? {
+        Ok(python) => python,
+        Err(reason) => return Tally::skipped(reason),
+    };
+    let rumdl = project.run(&python.with_file_name("rumdl").to_string_lossy()).named("rumdl");
+    let rumdl = rumdl.args(["check", "--no-config", "--no-cache", "--color", "never", "--enable", LINKS]);
+    // Headings of other documents are known if all documents are checked at once.
+    rumdl.arg(".").go()?;
+    Tally::passed(1)
 }
 
 #[cfg(test)]
@@ -114,16 +70,5 @@ mod tests {
         assert!(names_machine_path(&format!("\"{path}\"")));
         assert!(!names_machine_path(&format!("target{path}")));
         assert!(!names_machine_path("/usr/include"));
-    }
-
-    #[test]
-    fn finds_links_outside_of_code() {
-        let text = "a [b](c.md) and [d](e.md#f)\n```\n[no](link)\n```\n";
-        assert_eq!(link_targets(text), ["c.md", "e.md#f"]);
-    }
-
-    #[test]
-    fn makes_anchors() {
-        assert_eq!(anchor(" What works, and what does not"), "what-works-and-what-does-not");
     }
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask reproducible`: two builds of the library in different folders give the same bytes.
 
-use crate::dist::{self, Dist};
-use crate::project::{Project, empty_folder};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use tooling::dist::{self, Dist};
+use tooling::project::{Project, empty_folder};
 
 /// The folders, below target/reproducible: of different names, depths and lengths.
 const FOLDERS: [&str; 2] = ["one", "another/folder of sources"];

@@ -3,12 +3,12 @@
 //! `cargo test` runs one program after the other, and many of them wait: for timeouts, for other
 //! processes, for one long test. So cargo only compiles them here.
 
-use crate::programs::{Executable, Work, executables, outputs, run_all, slowest};
-use crate::project::Project;
-use crate::steps::{Tally, libtest};
-use crate::{dist, machine};
+use crate::packages;
 use anyhow::{Result, bail};
 use std::time::Instant;
+use tooling::programs::{Executable, Work, executables, outputs, run_all, slowest};
+use tooling::project::Project;
+use tooling::{Tally, dist, libtest, machine};
 
 /// Programs that run for long. They begin first, so that none of them runs alone at the end.
 const LONG: &[&str] = &["cntk_reader", "faults", "model", "golden", "images_decode", "cancel", "storage"];
@@ -21,8 +21,9 @@ pub fn step(project: &Project) -> Result<Tally> {
     let examples = dist::release(project, "test").args(["--package", "cntk-reader", "--doc"]);
     works.push(Work { name: "examples of the documentation".to_owned(), run: examples });
     // In the profile of the command that runs, whose dependencies are compiled already.
-    let commands = project.cargo("test").args(["--package", "xtask", "--profile", "tasks"]);
-    works.push(Work { name: "xtask".to_owned(), run: commands });
+    let packages = packages::ALL.into_iter().flat_map(|package| ["--package", package]);
+    let commands = project.cargo("test").args(["--profile", "tasks"]).args(packages);
+    works.push(Work { name: "the project's own commands".to_owned(), run: commands });
     let done = run_all(works, machine::cores());
     say!("      {} programs, the slowest: {}", done.len(), slowest(&done));
     let tallies = outputs(done)?.into_iter().map(|output| libtest(&output));

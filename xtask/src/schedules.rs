@@ -1,17 +1,18 @@
-//! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of their steps.
+//! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of
+//! their steps.
 //!
-//! The tests are those of the modules named `schedules` in the library, compiled with `--cfg shuttle`: see `crates/core/src/runtime/sync/mod.rs`. Only the
-//! library itself is compiled anew for that; what it depends on is shared with the tests of release mode.
+//! The tests are those of the modules named `schedules` in the library, compiled with `--cfg
+//! shuttle`: see `crates/core/src/runtime/sync/`. Only the library itself is compiled anew for that; what it depends
+//! on is shared with the tests of release mode.
 
-use crate::dist;
-use crate::programs::executables;
-use crate::project::Project;
-use crate::run::Run;
-use crate::steps::{Tally, libtest};
 use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tooling::programs::executables;
+use tooling::project::Project;
+use tooling::run::Run;
+use tooling::{Tally, dist, libtest};
 
 /// Orders of each test with `--long`. Tests of whole readers have fewer.
 const LONG: u64 = 100_000;

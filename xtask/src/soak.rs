@@ -1,10 +1,10 @@
 //! `cargo xtask soak`: many readers in one process for a long time. See `tests/faults/soak.rs`.
 
-use crate::project::Project;
-use crate::run::Run;
 use anyhow::{Context, Result};
 use lexopt::Parser;
 use lexopt::prelude::*;
+use tooling::project::Project;
+use tooling::run::Run;
 
 /// How long it runs, unless the arguments say otherwise.
 const MINUTES: f64 = 30.0;

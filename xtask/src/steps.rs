@@ -1,68 +1,16 @@
-//! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run alone.
+//! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run
+//! alone.
 
-use crate::project::Project;
-use crate::tools::{self, Tool};
+use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
-    abi, bench, build, cntk_python, consumers, csharp, demo, deny, differences, dist, fmt, fuzz, guide,
-    header, images, lint, mpi, oracle, python, replay, repository, rust_tests, sanitize, schedules, speech,
-    symbols, torch, trust, unsafe_code,
+    abi, build, consumers, deny, differences, fmt, guide, header, lint, python_tests, repository, rust_tests,
+    sanitize, schedules, symbols, torch, trust, unsafe_code,
 };
-use anyhow::{Result, bail};
-use std::fmt::{Display, Formatter};
-
-/// How many checks of a step passed, failed, or could not be made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Passed.
-    pub passed: usize,
-    /// Failed.
-    pub failed: usize,
-    /// Skipped: one for each program, package or comparison that this machine cannot have.
-    pub skipped: usize,
-}
-
-impl Tally {
-    /// `passed` checks, all of which passed.
-    pub fn passed(passed: usize) -> Result<Tally> {
-        Ok(Tally { passed, ..Tally::default() })
-    }
-
-    /// One check that cannot be made here. Prints the reason.
-    pub fn skipped(reason: impl Display) -> Result<Tally> {
-        say!("      skipped: {reason}");
-        Ok(Tally { skipped: 1, ..Tally::default() })
-    }
-
-    /// A comparison with CNTK that cannot be made here: skipped on a developer's machine, an error in continuous
-    /// integration, where skipped checks go unnoticed.
-    pub fn without_cntk(reason: impl Display) -> Result<Tally> {
-        Tally::without_cntk_in(&std::env::var("CI").unwrap_or_default(), reason)
-    }
-
-    /// [`Tally::without_cntk`] with this value of the environment variable `CI`.
-    fn without_cntk_in(ci: &str, reason: impl Display) -> Result<Tally> {
-        match ci {
-            "" | "0" | "false" => Tally::skipped(reason),
-            _ => bail!("CI={ci}, and the comparison with CNTK was skipped: {reason}"),
-        }
-    }
-
-    /// The sum of both.
-    pub fn and(self, other: Tally) -> Tally {
-        Tally {
-            passed: self.passed + other.passed,
-            failed: self.failed + other.failed,
-            skipped: self.skipped + other.skipped,
-        }
-    }
-}
-
-impl Display for Tally {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let Tally { passed, failed, skipped } = self;
-        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
-    }
-}
+use anyhow::Result;
+use examples::{csharp, demo, images, mpi, speech};
+use tooling::project::Project;
+use tooling::tools::{self, Tool};
+use tooling::{Tally, dist, drivers, libtest};
 
 /// A step.
 pub struct Step {
@@ -72,7 +20,8 @@ pub struct Step {
     pub what: &'static str,
     /// Runs it. An error counts as one failed check.
     pub work: fn(&Project) -> Result<Tally>,
-    /// Other steps may run beside it: of what they make it needs the library alone, and it makes nothing that they need.
+    /// Other steps may run beside it: of what they make it needs the library alone, and it makes
+    /// nothing that they need.
     pub is_apart: bool,
 }
 
@@ -84,13 +33,14 @@ const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Res
     Step { is_apart: true, ..step(name, what, work) }
 }
 
-/// All steps, in order. On a second thread, the steps that are apart run one after the other from when the first of them is due.
+/// All steps, in order. On a second thread, the steps that are apart run one after the other from
+/// when the first of them is due.
 pub const ALL: &[Step] = &[
     step("rustfmt", "the Rust code is formatted", |project| {
         fmt::rust(project, true).and_then(|()| Tally::passed(1))
     }),
     step("clang-format", "the C++ code is formatted", clang_format),
-    step("links", "no link of a document is broken", |project| Tally::passed(repository::links(project)?)),
+    step("links", "no link of a document is broken", repository::links),
     step("differences", "each way in which CNTK 2.7 fails has a test of what happens here", |project| {
         let kept = differences::check(project)?;
         say!("      {kept}");
@@ -120,7 +70,7 @@ pub const ALL: &[Step] = &[
     apart(
         "fuzz",
         "inputs that coverage finds, for all formats, calls and ways to the same result",
-        fuzz::step,
+        fuzz_runs::step,
     ),
     apart(
         "schedules",
@@ -144,32 +94,34 @@ pub const ALL: &[Step] = &[
     ),
     step("replay", "golden records through the C++ header", |project| {
         built(project)?;
-        replay::check(project, 1, &[])
+        packages::replay(project, 1, &project.target.join("drivers"), &[])
     }),
     step(
         "python",
         "the Python package, in the checkout and as its wheel installs it in each Python",
-        python::step,
+        python_tests::step,
     ),
     step("oracle", "golden and random cases against real CNTK", |project| {
         built(project)?;
-        oracle::step(project)
+        packages::step(project, ORACLE, &["oracle"])
     }),
     step(
         "dropin",
         "golden and random cases inside real CNTK, by the modules in place of all or some of its own",
         |project| {
             built(project)?;
-            oracle::module_step(project)
+            packages::step(project, ORACLE, &["dropin"])
         },
     ),
-    step("old-cntk", "the same inside CNTK 2.0 to 2.4, where CNTK_OLD_HOST has one", oracle::old_step),
+    step("old-cntk", "the same inside CNTK 2.0 to 2.4, where CNTK_OLD_HOST has one", |project| {
+        packages::step(project, ORACLE, &["old-cntk"])
+    }),
     step(
         "cntk-python",
         "reading and training in Python under real CNTK, with the modules in its modules' place",
         |project| {
             built(project)?;
-            cntk_python::step(project)
+            packages::step(project, ORACLE, &["cntk-python"])
         },
     ),
     step("resume", "the digits example learns, and resumes to the same weights", |project| {
@@ -193,7 +145,9 @@ pub const ALL: &[Step] = &[
     step("csharp", "the C# example", |project| with_luxuries(project, &[Tool::Mono], csharp::check)),
     step("cpp", "C++ tests under two sanitizers, and CMake projects that use the library", cpp),
     step("valgrind", "every tenth golden record under Valgrind", |project| sanitize::valgrind(project, 10)),
-    step("bench", "the benchmarks on small data, answers checked", bench::step),
+    step("bench", "the benchmarks on small data, answers checked", |project| {
+        packages::step(project, BENCHES, &[])
+    }),
 ];
 
 /// The package of the command-line tool.
@@ -212,7 +166,7 @@ fn clippy(project: &Project) -> Result<Tally> {
         let library = ["--package", "cntk-reader", "--lib", "--no-default-features", "--features", features];
         dist::release(project, "clippy").args(library).args(["--", "-D", "warnings"]).go()?;
     }
-    fuzz::clippy(project)?;
+    fuzz_runs::clippy(project)?;
     Tally::passed(2 + without.len())
 }
 
@@ -223,20 +177,6 @@ fn rustdoc(project: &Project) -> Result<Tally> {
     run.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")
         .go()
         .and_then(|_| Tally::passed(1))
-}
-
-/// Sums up what libtest prints at the end of each test program:
-/// `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
-pub fn libtest(output: &str) -> Tally {
-    let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
-    let count = |counts: &str, what: &str| {
-        let mut counts = counts.split("; ").filter_map(|count| count.split_once(' '));
-        counts.find(|(_, name)| *name == what).and_then(|(count, _)| count.parse().ok()).unwrap_or(0)
-    };
-    results.fold(Tally::default(), |sum, (_, counts)| {
-        let [passed, failed, skipped] = ["passed", "failed", "ignored"].map(|what| count(counts, what));
-        sum.and(Tally { passed, failed, skipped })
-    })
 }
 
 fn library_symbols(project: &Project) -> Result<Tally> {
@@ -250,18 +190,19 @@ fn built(project: &Project) -> Result<()> {
     build::everything(project).map(drop)
 }
 
-/// Runs a step that needs tools which not every machine can have. The step is skipped, and says why, where they are
-/// missing and cannot be installed.
+/// Runs a step that needs tools which not every machine can have. The step is skipped, and says
+/// why, where they are missing and cannot be installed.
 fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Result<Tally>) -> Result<Tally> {
-    tools::need(project, &build::TOOLS)?;
+    tools::need(project, &drivers::TOOLS)?;
     match tools::need(project, luxuries) {
         Ok(()) => work(project),
         Err(reason) => Tally::skipped(format!("{reason:#}")),
     }
 }
 
-/// The C++ tests, also that of a project that builds the library itself: with what is built already. Rust tests run under sanitizers in
-/// `cargo xtask sanitize` alone, because their standard library and all crates are compiled again for it.
+/// The C++ tests, also that of a project that builds the library itself: with what is built
+/// already. Rust tests run under sanitizers in `cargo xtask sanitize` alone, because their standard
+/// library and all crates are compiled again for it.
 fn cpp(project: &Project) -> Result<Tally> {
     if let Err(reason) = tools::need(project, &[Tool::Clang]) {
         say!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");
@@ -273,27 +214,6 @@ fn cpp(project: &Project) -> Result<Tally> {
 
 /// Projects that use the installed library.
 fn use_installed(project: &Project) -> Result<Tally> {
-    tools::need(project, &[&build::TOOLS[..], &[Tool::PkgConfig]].concat())?;
+    tools::need(project, &[&drivers::TOOLS[..], &[Tool::PkgConfig]].concat())?;
     consumers::check(project)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn continuous_integration_does_not_skip_the_comparison_with_cntk() {
-        for ci in ["", "0", "false"] {
-            let tally = Tally::without_cntk_in(ci, "no Python").expect("skipped");
-            assert_eq!(tally.to_string(), "0 passed, 0 failed, 1 skipped", "CI={ci}");
-        }
-        assert!(Tally::without_cntk_in("true", "no Python").is_err());
-    }
-
-    #[test]
-    fn libtest_counts_ignored_tests_too() {
-        let output = "running 2 tests\ntest result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; \
-                      finished in 0.01s\n\ntest result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured\n";
-        assert_eq!(libtest(output), Tally { passed: 15, failed: 2, skipped: 1 });
-    }
 }

@@ -1,14 +1,15 @@
-//! What the shared library shows to the world: its own names only, under the SONAME that programs are linked against.
+//! What the shared library shows to the world: its own names only, under the SONAME that programs
+//! are linked against.
 
-use crate::dist::Dist;
-use crate::project::Project;
 use crate::{abi, header};
 use anyhow::{Result, bail, ensure};
+use tooling::dist::{self, Dist};
+use tooling::project::Project;
 
-/// Checks the installed library; gives the number of checks: one for each exported symbol, and one for each place that has
-/// the version or the ABI number.
+/// Checks the installed library; gives the number of checks: one for each exported symbol, and one
+/// for each place that has the version or the ABI number.
 pub fn check(project: &Project, dist: &Dist) -> Result<usize> {
-    let header = std::fs::read_to_string(project.path(header::PATH))?;
+    let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let declared = header::functions(&header);
     let library = dist.library();
     let run = project.run("nm").args(["--dynamic", "--defined-only", "--format=posix"]);
@@ -51,7 +52,7 @@ fn versions(project: &Project, dist: &Dist) -> Result<usize> {
             lib.join("cmake/cntk_reader/cntk_reader-config-version.cmake"),
             format!("set(PACKAGE_VERSION \"{version}\")"),
         ),
-        (project.path(header::PATH), format!("The library's SONAME has it: {soname}.")),
+        (project.path(dist::HEADER), format!("The library's SONAME has it: {soname}.")),
         (
             project.path("CHANGELOG.md"),
             format!("The C ABI has the number {}, which is the SONAME's", dist.abi),

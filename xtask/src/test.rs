@@ -1,19 +1,19 @@
 //! `cargo xtask test`: runs the steps, times them, and sums up.
 
 use crate::ahead::Ahead;
-use crate::console;
-use crate::project::Project;
-use crate::steps::{ALL, Step, Tally};
+use crate::steps::{ALL, Step};
 use anyhow::{Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
+use tooling::project::Project;
+use tooling::{Tally, console};
 
 /// Runs the steps that the arguments name, or all.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let (mut keep_going, mut project) = (false, Project { quick: true, ..project.clone() });
+    let (mut keep_going, mut project) = (false, Project { quick: true, installs: true, ..project.clone() });
     let mut names = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -43,7 +43,7 @@ fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let are_all = steps.len() == ALL.len();
     let ahead = are_all.then(|| Ahead::start(project));
     // A verbose command shows what programs print as it comes, and so of one step at a time.
-    let two_at_once = are_all && !project.verbose && crate::machine::cores() > 1;
+    let two_at_once = are_all && !project.verbose && tooling::machine::cores() > 1;
     let mut tallies = run_all(project, steps, keep_going, two_at_once);
     drop(ahead);
     tallies.sort_unstable_by_key(|&(number, _)| number);
@@ -67,8 +67,8 @@ fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs the steps in turn, until one fails or all have run; with `two_at_once`, those that are apart on a second thread. Returns the
-/// numbers of those that have run, and what they gave.
+/// Runs the steps in turn, until one fails or all have run; with `two_at_once`, those that are
+/// apart on a second thread. Returns the numbers of those that have run, and what they gave.
 fn run_all(project: &Project, steps: &[&Step], keep_going: bool, two_at_once: bool) -> Vec<(usize, Tally)> {
     let is_over = AtomicBool::new(false);
     let run = |number: usize| -> Option<(usize, Tally)> {

@@ -1,26 +1,19 @@
-//! What needs PyTorch or JAX: the package's tests with them, the guide's page on it, and examples/distributed on 1 to 3 ranks, which are
-//! killed and resumed, under torchrun and under Ray.
+//! What needs PyTorch or JAX: the package's tests with them, the guide's page on it, and
+//! examples/distributed on 1 to 3 ranks, which are killed and resumed, under torchrun and under
+//! Ray.
 
-use crate::dist;
-use crate::guide;
-use crate::lint;
-use crate::project::{Project, alone, empty_folder};
-use crate::python;
-use crate::run::Run;
-use crate::steps::Tally;
+use crate::{guide, lint, python_tests};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use tooling::project::{Project, empty_folder};
+use tooling::run::Run;
+use tooling::{Tally, dist, python, pytorch};
 
-/// PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
-const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
-/// What is tested with it where it can be installed. Tests say what they miss.
-const OPTIONAL: [&str; 3] = ["torchdata", "jax", "ray[train]"];
-/// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's readme.
+/// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's
+/// readme.
 const TESTS: [&str; 5] = ["test_torch", "test_jax", "test_minibatch", "test_arrays", "Readme"];
-/// Free bytes without which it is not installed.
-const NEEDED: u64 = 15_000_000_000;
-/// The most by which weights may differ between numbers of ranks: gradients are added in another order.
+/// The most by which weights may differ between numbers of ranks: gradients are added in another
+/// order.
 const TOLERANCE: f64 = 1e-10;
 /// The page of the guide that needs PyTorch.
 const PAGE: &str = "distributed.md";
@@ -32,69 +25,9 @@ a, b = (torch.load(path) for path in sys.argv[1:])
 assert a.keys() == b.keys() and len(a) > 0
 print(max(float((a[name] - b[name]).abs().max()) for name in a))";
 
-/// Where Python with PyTorch is.
-pub fn folder(project: &Project) -> PathBuf {
-    project.target.join("torch")
-}
-
-/// A Python with PyTorch, in target/torch/venv; or the reason why there is none.
-pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
-    static INSTALLING: Mutex<()> = Mutex::new(());
-    let _alone = alone(&INSTALLING);
-    let folder = folder(project);
-    let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
-    let wanted = [&PACKAGES[..], &OPTIONAL].concat().join(" ");
-    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
-        return Ok(Ok(python));
-    }
-    std::fs::create_dir_all(&folder)?;
-    let free = free_bytes(project, &folder)?;
-    if free < NEEDED {
-        let [free, needed] = [free, NEEDED].map(|bytes| bytes / 1_000_000_000);
-        return Ok(Err(format!(
-            "PyTorch is not installed where {free} GB are free: it needs {needed} for a while"
-        )));
-    }
-    let made =
-        project.part(&format!("Python with {} into {}", PACKAGES.join(", "), folder.display()), || {
-            project.run("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")).go()?;
-            let pip = |packages: &[&str]| {
-                let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
-                pip.args(["--no-cache-dir", "--no-compile", "--disable-pip-version-check"])
-                    .args(packages)
-                    .go()
-            };
-            pip(&PACKAGES)?;
-            for package in OPTIONAL {
-                if pip(&[package]).is_err() {
-                    say!("{package} cannot be installed");
-                }
-            }
-            Ok(())
-        });
-    match made {
-        Ok(()) => {
-            std::fs::write(ready, wanted)?;
-            Ok(Ok(python))
-        }
-        Err(error) => {
-            let text = format!("{error:#}");
-            let line = text.lines().rfind(|line| line.starts_with("ERROR")).unwrap_or(&text);
-            Ok(Err(format!("PyTorch cannot be installed: {line}")))
-        }
-    }
-}
-
-/// Free bytes of the file system of a folder.
-fn free_bytes(project: &Project, folder: &Path) -> Result<u64> {
-    let table = project.run("df").args(["--output=avail", "-B1"]).arg(folder).silent().output()?;
-    let number = table.lines().nth(1).and_then(|line| line.trim().parse().ok());
-    number.with_context(|| format!("df printed no number of free bytes: {table}"))
-}
-
 /// Runs everything.
 pub fn step(project: &Project) -> Result<Tally> {
-    let python = match environment(project)? {
+    let python = match pytorch::environment(project)? {
         Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
@@ -127,7 +60,7 @@ fn tests(project: &Project, python: &Path, library: &Path) -> Result<Tally> {
     let run = run.args(["-m", "unittest", "discover", "-v", "-s", "python/tests", "-t", "python"]);
     let run = TESTS.iter().fold(run, |run, name| run.args(["-k", name]));
     let output = project.part("python/tests with PyTorch and JAX", || run.go())?;
-    python::unittest(&[output])
+    python_tests::unittest(&[output])
 }
 
 fn with_package(project: &Project, run: Run, library: &Path) -> Run {
@@ -159,7 +92,8 @@ impl Launcher {
 }
 
 impl Example<'_> {
-    /// What the example's README promises: equal results on any number of ranks, also after one of them was killed.
+    /// What the example's README promises: equal results on any number of ranks, also after one of
+    /// them was killed.
     fn check(&self, launchers: &[Launcher]) -> Result<Tally> {
         let make = self.project.path("examples/distributed/make_sentences.py");
         self.python().arg(make).arg(&self.scratch).go()?;
@@ -176,7 +110,8 @@ impl Example<'_> {
             passed += 1;
         }
 
-        // Killed in the second of three epochs, resumed by fewer ranks. Small minibatches have no data for some ranks.
+        // Killed in the second of three epochs, resumed by fewer ranks. Small minibatches have no
+        // data for some ranks.
         let tagger = ["tagger", "--epochs", "3"];
         let small = ["digits", "--epochs", "1", "--minibatch-size", "4"];
         for (name, arguments, ranks, kill_at, launchers) in [

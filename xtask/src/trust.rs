@@ -1,16 +1,18 @@
-//! `cargo xtask trust`: what the library promises, each promise with the command that keeps it and what that printed last.
+//! `cargo xtask trust`: what the library promises, each promise with the command that keeps it and
+//! what that printed last.
 //!
-//! The table in docs/trust.md is written by this command alone. Long commands run only where they are named; the rows of the
-//! others keep their figures.
+//! The table in docs/trust.md is written by this command alone. Long commands run only where they
+//! are named; the rows of the others keep their figures.
 
-use crate::project::Project;
+use crate::packages::{self, ORACLE};
 use crate::sanitize::{self, Kind};
-use crate::steps::{Tally, libtest};
-use crate::{deny, differences, fuzz, machine, oracle, port, reproducible, schedules, soak, unsafe_code};
+use crate::{build, deny, differences, port, reproducible, schedules, soak, unsafe_code};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::collections::BTreeMap;
+use tooling::project::Project;
+use tooling::{Tally, libtest, machine};
 
 /// The document with the table.
 const DOCUMENT: &str = "docs/trust.md";
@@ -22,7 +24,7 @@ const HEAD: &str = "| name |";
 const NOTHING: &str = "not run yet | ";
 
 /// How many random cases are compared with CNTK, through the C++ header and by the module in CNTK.
-const CASES: u64 = 1000;
+const CASES: &str = "1000";
 
 /// What integration tests print before figures that belong into the table.
 const FIGURES: &str = "figures: ";
@@ -47,14 +49,14 @@ const PROMISES: &[Promise] = &[
         promise: "The C++ header delivers CNTK 2.7's minibatches bit for bit",
         kept_by: "`cargo xtask oracle`",
         quick: false,
-        measure: |project| compared(oracle::long_form(project, false, CASES)?),
+        measure: |project| compared(project, "oracle"),
     },
     Promise {
         name: "module",
         promise: "CNTK 2.7 gets the same minibatches when the modules stand in place of its own, and ends in order",
         kept_by: "`cargo xtask oracle --module`",
         quick: false,
-        measure: |project| compared(oracle::long_form(project, true, CASES)?),
+        measure: |project| compared(project, "dropin"),
     },
     Promise {
         name: "differences",
@@ -75,7 +77,7 @@ const PROMISES: &[Promise] = &[
         promise: "Whatever is in a file, an index cache, a checkpoint or a call, reading ends in data or in an error that says where",
         kept_by: "`cargo xtask fuzz`, [record](../fuzz/record.md)",
         quick: true,
-        measure: fuzz::figures,
+        measure: fuzz_runs::figures,
     },
     Promise {
         name: "faults",
@@ -213,12 +215,14 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// Tests take their short form: where all of them run, slowly. The long forms have rows of their own.
+/// Tests take their short form: where all of them run, slowly. The long forms have rows of their
+/// own.
 fn short(project: &Project) -> Project {
     Project { long: false, ..project.clone() }
 }
 
-/// Fails if the table has other rows than there are promises. Returns the number of rows with figures.
+/// Fails if the table has other rows than there are promises. Returns the number of rows with
+/// figures.
 pub fn check(project: &Project) -> Result<usize> {
     let text = std::fs::read_to_string(project.path(DOCUMENT))?;
     ensure!(
@@ -250,7 +254,8 @@ fn filled(text: &str, new: Option<(&str, String)>) -> Result<String> {
     Ok(all.join("\n") + "\n")
 }
 
-/// The first line of the table's body, the one after its last, and the figures with their date by name.
+/// The first line of the table's body, the one after its last, and the figures with their date by
+/// name.
 fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
     let lines: Vec<&str> = text.lines().collect();
     let head = lines.iter().position(|line| line.starts_with(HEAD));
@@ -264,8 +269,11 @@ fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
     Ok((first, end, figures.collect()))
 }
 
-/// Comparisons in words; those that failed are an error.
-fn compared(tally: Tally) -> Result<String> {
+/// Builds what it takes, and compares golden and random cases; in words. Those that failed are an
+/// error.
+fn compared(project: &Project, step: &str) -> Result<String> {
+    build::everything(project)?;
+    let tally = packages::step(project, ORACLE, &[step, "--cases", CASES])?;
     ensure!(tally.failed == 0, "{tally}");
     ensure!(tally.passed > 0, "CNTK could not be had here, so nothing was compared");
     Ok(format!("{} cases, all equal", tally.passed))

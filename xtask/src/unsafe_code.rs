@@ -1,9 +1,10 @@
-//! How much unsafe code there is: counted by module, and compared with the table in docs/unsafe.md, so that none is added unseen.
+//! How much unsafe code there is: counted by module, and compared with the table in docs/unsafe.md,
+//! so that none is added unseen.
 
-use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
+use tooling::project::Project;
 
 /// The document with the table.
 const DOCUMENT: &str = "docs/unsafe.md";
@@ -46,7 +47,8 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the table has other numbers than the code, or a module without a reason. Returns the number of modules.
+/// Fails if the table has other numbers than the code, or a module without a reason. Returns the
+/// number of modules.
 pub fn check(project: &Project) -> Result<usize> {
     let text = std::fs::read_to_string(project.path(DOCUMENT))?;
     let counts = count(project)?;

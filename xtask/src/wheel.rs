@@ -1,14 +1,14 @@
-//! `cargo xtask wheel`: the Python package with the library and the command-line tool inside, as one file for every Python 3; and
-//! the checks that make its name true: what the programs in it ask of a system is what the platform in the name promises.
+//! `cargo xtask wheel`: the Python package with the library and the command-line tool inside, as
+//! one file for every Python 3; and the checks that make its name true: what the programs in it ask
+//! of a system is what the platform in the name promises.
 
-use crate::cross;
-use crate::project::{Project, empty_folder};
-use crate::run::Run;
-use crate::{dist, portable, python};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
+use tooling::project::{Project, empty_folder};
+use tooling::run::Run;
+use tooling::{cross, dist, portable, python};
 
 mod aarch64;
 
@@ -18,7 +18,8 @@ const PLATFORM: &str = "manylinux_2_17";
 /// Packs wheels and source distributions.
 const BACKEND: &str = "python/_build/backend.py";
 
-/// Libraries that every such system has, of those that the standard of these names (PEP 600) permits.
+/// Libraries that every such system has, of those that the standard of these names (PEP 600)
+/// permits.
 const PERMITTED: [&str; 6] =
     ["libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1"];
 
@@ -126,8 +127,8 @@ pub fn source(project: &Project) -> Result<PathBuf> {
     packed(project, backend(project, project)?)
 }
 
-/// The program that packs, into the folder `wheel` of the target folder that was built in: each processor has one, because `pip` refuses
-/// wheels of others.
+/// The program that packs, into the folder `wheel` of the target folder that was built in: each
+/// processor has one, because `pip` refuses wheels of others.
 fn backend(project: &Project, built: &Project) -> Result<Run> {
     let python = python::environment(project)?.map_err(anyhow::Error::msg)?;
     let run = project.run(&python.to_string_lossy()).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -156,8 +157,8 @@ fn find_programs(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a program or library needs no newer or other libraries than the platform has, that nothing in it leads to folders of
-/// this machine, and that it has no symbols for debuggers.
+/// Checks that a program or library needs no newer or other libraries than the platform has, that
+/// nothing in it leads to folders of this machine, and that it has no symbols for debuggers.
 fn check_program(project: &Project, file: &Path) -> Result<()> {
     portable::check(project, file, None, portable::Age::Gcc5)?;
     let name = file.display();

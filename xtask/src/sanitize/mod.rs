@@ -1,17 +1,18 @@
-//! `cargo xtask sanitize`: the tests under programs that watch memory, threads and undefined behaviour.
+//! `cargo xtask sanitize`: the tests under programs that watch memory, threads and undefined
+//! behaviour.
 
-mod modules;
 mod rust;
 
-use crate::cmake::Build;
-use crate::project::Project;
-use crate::steps::Tally;
-use crate::tools::{self, Tool};
-use crate::{build, dist, replay};
+use crate::build;
+use crate::packages::{self, ORACLE};
 use anyhow::{Context, Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::time::Instant;
+use tooling::cmake::Build;
+use tooling::project::Project;
+use tooling::tools::{self, Tool};
+use tooling::{Tally, dist, drivers};
 
 /// One way of watching.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,10 @@ impl Kind {
             }],
             Kind::Undefined => &[
                 Check { what: "C++ tests", run: |p| cpp(p, "undefined", &[]) },
-                Check { what: "golden records inside CNTK, by instrumented modules", run: modules::check },
+                Check {
+                    what: "golden records inside CNTK, by instrumented modules",
+                    run: |p| packages::step(p, ORACLE, &["undefined"]),
+                },
             ],
             Kind::Valgrind => &[Check {
                 what: "golden records through the C++ header, with leaks",
@@ -73,7 +77,8 @@ struct Check {
     run: fn(&Project) -> Result<Tally>,
 }
 
-/// Runs the kinds that the arguments name, or all, and prints a line with figures for each of their checks.
+/// Runs the kinds that the arguments name, or all, and prints a line with figures for each of their
+/// checks.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let mut kinds = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -123,9 +128,10 @@ fn run(project: &Project, kind: Kind) -> Vec<(String, Tally)> {
     checks.collect()
 }
 
-/// The C++ tests under sanitizers, with more options of CMake. What the sanitizers find ends a test.
+/// The C++ tests under sanitizers, with more options of CMake. What the sanitizers find ends a
+/// test.
 pub fn cpp(project: &Project, sanitizers: &str, options: &[&str]) -> Result<Tally> {
-    tools::need(project, &[&build::TOOLS[..], &[Tool::GoogleTest]].concat())?;
+    tools::need(project, &[&drivers::TOOLS[..], &[Tool::GoogleTest]].concat())?;
     let dist = dist::build(project)?;
     let folder = format!("cmake/tests-{}", sanitizers.replace(',', "-"));
     let option = format!("-DCNTK_READER_SANITIZE={sanitizers}");
@@ -150,5 +156,5 @@ pub fn valgrind(project: &Project, every: usize) -> Result<Tally> {
         "--leak-check=full",
         "--errors-for-leak-kinds=definite",
     ];
-    replay::check(project, every, &under)
+    packages::replay(project, every, &project.target.join("drivers"), &under)
 }

@@ -1,21 +1,23 @@
 //! The Rust tests under sanitizers, with a standard library that is instrumented too.
 //!
-//! Rust's own distribution has its standard library only as it was compiled, and a sanitizer sees nothing of what happens
-//! inside of it: ThreadSanitizer would take the hand-over in a channel for a race. Debian has a current compiler together with
-//! the sources of its standard library, so there it is compiled again. Building it takes an unstable option, which
-//! `RUSTC_BOOTSTRAP` allows. The run-time libraries are those of the Clang with the compiler's LLVM.
+//! Rust's own distribution has its standard library only as it was compiled, and a sanitizer sees
+//! nothing of what happens inside of it: ThreadSanitizer would take the hand-over in a channel for
+//! a race. Debian has a current compiler together with the sources of its standard library, so
+//! there it is compiled again. Building it takes an unstable option, which `RUSTC_BOOTSTRAP`
+//! allows. The run-time libraries are those of the Clang with the compiler's LLVM.
 
 use super::Kind;
-use crate::project::Project;
-use crate::run::Run;
-use crate::steps::{Tally, libtest};
-use crate::tools::{self, CLANG_OF_RUST, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
 use anyhow::Result;
+use tooling::project::Project;
+use tooling::run::Run;
+use tooling::tools::{self, CLANG_OF_RUST, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
+use tooling::{Tally, libtest};
 
 /// The platform whose sanitizers are used.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Tests that look at the memory and the pages of the process, of which the sanitizers have more than the tests.
+/// Tests that look at the memory and the pages of the process, of which the sanitizers have more
+/// than the tests.
 const OF_MEMORY: [&str; 4] = [
     "whole_pages_are_there_afterwards",
     "a_window_bounds_the_memory",
@@ -35,8 +37,8 @@ fn run(project: &Project, kind: Kind) -> Result<Tally> {
     let run = cargo(project, kind);
     let run = run.args(["--package", "cntk-reader", "--lib", "--tests", "--no-fail-fast"]);
     let run = match kind {
-        // Every byte counts as not initialized that code without instrumentation writes: C code is compiled by Clang, with it,
-        // but what is written in assembler cannot be.
+        // Every byte counts as not initialized that code without instrumentation writes: C code is
+        // compiled by Clang, with it, but what is written in assembler cannot be.
         Kind::Memory => run.arg("--no-default-features"),
         _ => run,
     };

@@ -1,13 +1,14 @@
-//! A trial of the wheel for 64-bit ARM under an emulator: the tool in it, and the package in Debian's Python.
+//! A trial of the wheel for 64-bit ARM under an emulator: the tool in it, and the package in
+//! Debian's Python.
 
 use super::unpack;
-use crate::cross::DEBIAN;
-use crate::project::{Project, empty_folder};
-use crate::python::FIRST_PROGRAM;
+use crate::python_tests::FIRST_PROGRAM;
 use anyhow::{Context, Result, ensure};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tooling::cross::DEBIAN;
+use tooling::project::{Project, empty_folder};
 
 /// Debian's packages of Python with NumPy, and of all that they load.
 const PACKAGES: [&str; 17] = [
@@ -78,7 +79,8 @@ fn package(built: &Project, root: &Path, unpacked: &Path, digits: &Path) -> Resu
     let cross = built.cross.as_ref().context("the package is for another processor")?;
     let root = root.to_string_lossy();
     let python = built.run(cross.emulator()).args(["-L", &root]).arg(format!("{root}/usr/bin/python3.11"));
-    // Wherever the linear algebra of NumPy lies, its libraries are alternatives, which only an installation links.
+    // Wherever the linear algebra of NumPy lies, its libraries are alternatives, which only an
+    // installation links.
     let libraries = ["aarch64-linux-gnu/blas", "aarch64-linux-gnu/lapack"];
     let libraries = libraries.map(|folder| format!("{root}/usr/lib/{folder}")).join(":");
     let modules = format!("{}:{root}/usr/lib/python3/dist-packages", unpacked.display());

@@ -1,0 +1,30 @@
+//! The C# example: compiled with Mono, and run on the digits.
+
+use anyhow::{Result, ensure};
+use tooling::project::Project;
+use tooling::{Tally, dist};
+
+/// What the example prints when it succeeds.
+const SAYS: [&str; 4] = [
+    "first minibatch: features 64 x 32, labels 10 x 32 with 32 stored values",
+    "epoch 2: accuracy 0.9",
+    "the same weights",
+    "line 2, stream features",
+];
+
+/// Builds and runs it.
+pub fn check(project: &Project) -> Result<Tally> {
+    let installed = dist::build(project)?;
+    let folder = project.target.join("examples");
+    std::fs::create_dir_all(&folder)?;
+    let program = folder.join("TrainDigits.exe");
+    let sources = ["Native.cs", "Reader.cs", "TrainDigits.cs"];
+    let sources = sources.map(|source| project.path("examples/csharp").join(source));
+    project.run("mcs").arg("-warnaserror").arg(format!("-out:{}", program.display())).args(sources).go()?;
+    let run = project.run("mono").arg(&program).arg(project.path("examples/data"));
+    let printed = run.env("LD_LIBRARY_PATH", installed.folder.join("lib")).output()?;
+    for line in SAYS {
+        ensure!(printed.contains(line), "`{line}` is not in what the example printed:\n{printed}");
+    }
+    Tally::passed(SAYS.len())
+}

@@ -1,0 +1,24 @@
+//! The parts that the project's own commands share: paths of the checkout, running programs, the
+//! tools that they need, and the library as they build it. The commands are in `xtask`, `oracle` and
+//! `benches`.
+
+#[macro_use]
+pub mod console;
+
+pub mod cli;
+pub mod cmake;
+pub mod cross;
+pub mod dist;
+pub mod document;
+pub mod drivers;
+pub mod machine;
+pub mod portable;
+pub mod programs;
+pub mod project;
+pub mod python;
+pub mod pytorch;
+pub mod run;
+pub mod tally;
+pub mod tools;
+
+pub use tally::{Tally, libtest};

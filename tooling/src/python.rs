@@ -1,0 +1,96 @@
+//! Environments of Python, with packages of PyPI.
+
+use crate::project::{Project, alone};
+use crate::tools;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Packages that tests and examples need, and the build of the package itself before Python 3.11.
+/// What needs PyTorch or JAX is tested by the step `torch`.
+const PACKAGES: [&str; 7] =
+    ["numpy", "scipy", "pandas", "pyarrow", "fsspec", "tqdm", "tomli>=1.1; python_version < '3.11'"];
+
+/// The oldest Python that the module runs on.
+const OLDEST: &str = "3.9";
+
+/// A Python with [`PACKAGES`], in target/python/venv; or the reason why there is none.
+pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
+    environment_with(project, "venv", &PACKAGES)
+}
+
+/// A Python with these packages, in a folder below target/python; or the reason why there is none.
+pub fn environment_with(
+    project: &Project,
+    name: &str,
+    packages: &[&str],
+) -> Result<std::result::Result<PathBuf, String>> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _alone = alone(&MAKING);
+    let folder = project.target.join("python");
+    let python = folder.join(name).join("bin/python");
+    let ready = folder.join(if name == "venv" { "ready".to_owned() } else { format!("ready-{name}") });
+    let wanted = packages.join(" ");
+    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
+        return Ok(Ok(python));
+    }
+    let test = format!("import sys; sys.exit(sys.version_info < ({}))", OLDEST.replace('.', ", "));
+    if tools::on_path("python3").is_none()
+        || project.run("python3").args(["-c", &test]).silent().go().is_err()
+    {
+        return Ok(Err(format!("there is no python3, or it is older than {OLDEST}")));
+    }
+    std::fs::create_dir_all(&folder)?;
+    let made = project.part(&format!("Python with {}", packages.join(", ")), || {
+        make(project, "python3", &folder.join(name))?;
+        pip(project, &python, packages.iter().copied())
+    });
+    match made {
+        Ok(()) => {
+            std::fs::write(ready, wanted)?;
+            Ok(Ok(python))
+        }
+        Err(error) => {
+            // The cause is in the last lines of pip's output.
+            let text = format!("{error:#}");
+            let line = text.lines().rfind(|line| line.starts_with("ERROR")).unwrap_or(&text);
+            Ok(Err(format!("Python's packages cannot be installed: {line}")))
+        }
+    }
+}
+
+/// Whether the environment is there.
+pub fn is_installed(project: &Project) -> bool {
+    project.target.join("python/ready").exists()
+}
+
+/// Environment variables of a Python program that uses the module of the checkout and this library.
+pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 4] {
+    let [kept, folder] = bytecode(project);
+    let library = ("CNTK_READER_LIBRARY", library.to_owned());
+    [("PYTHONPATH", project.path("python")), library, kept, folder]
+}
+
+/// The variables that have Python keep what it compiled, outside the checkout. Otherwise each
+/// process would compile PyTorch again, in 4 s.
+pub fn bytecode(project: &Project) -> [(&'static str, PathBuf); 2] {
+    [
+        ("PYTHONDONTWRITEBYTECODE", PathBuf::new()),
+        ("PYTHONPYCACHEPREFIX", project.target.join("python/bytecode")),
+    ]
+}
+
+/// Makes an empty environment in a folder.
+pub fn make(project: &Project, python: &str, folder: &Path) -> Result<()> {
+    // `venv --clear` would empty the folder that a link leads to.
+    if folder.symlink_metadata().is_ok() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    project.run(python).args(["-m", "venv"]).arg(folder).go().map(drop)
+}
+
+/// Has pip install something.
+pub fn pip<'a>(project: &Project, python: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+    pip.arg("--disable-pip-version-check").args(arguments).go().map(drop)
+}

@@ -1,0 +1,73 @@
+//! A Python with PyTorch, JAX and Ray.
+
+use crate::project::{Project, alone};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
+const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
+/// Installed with it where they can be. Tests say what they miss.
+const OPTIONAL: [&str; 3] = ["torchdata", "jax", "ray[train]"];
+/// Free bytes without which it is not installed.
+const NEEDED: u64 = 15_000_000_000;
+
+/// Where Python with PyTorch is.
+pub fn folder(project: &Project) -> PathBuf {
+    project.target.join("torch")
+}
+
+/// A Python with PyTorch, in target/torch/venv; or the reason why there is none.
+pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _alone = alone(&INSTALLING);
+    let folder = folder(project);
+    let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
+    let wanted = [&PACKAGES[..], &OPTIONAL].concat().join(" ");
+    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
+        return Ok(Ok(python));
+    }
+    std::fs::create_dir_all(&folder)?;
+    let free = free_bytes(project, &folder)?;
+    if free < NEEDED {
+        let [free, needed] = [free, NEEDED].map(|bytes| bytes / 1_000_000_000);
+        return Ok(Err(format!(
+            "PyTorch is not installed where {free} GB are free: it needs {needed} for a while"
+        )));
+    }
+    let made =
+        project.part(&format!("Python with {} into {}", PACKAGES.join(", "), folder.display()), || {
+            project.run("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")).go()?;
+            let pip = |packages: &[&str]| {
+                let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+                pip.args(["--no-cache-dir", "--no-compile", "--disable-pip-version-check"])
+                    .args(packages)
+                    .go()
+            };
+            pip(&PACKAGES)?;
+            for package in OPTIONAL {
+                if pip(&[package]).is_err() {
+                    say!("{package} cannot be installed");
+                }
+            }
+            Ok(())
+        });
+    match made {
+        Ok(()) => {
+            std::fs::write(ready, wanted)?;
+            Ok(Ok(python))
+        }
+        Err(error) => {
+            let text = format!("{error:#}");
+            let line = text.lines().rfind(|line| line.starts_with("ERROR")).unwrap_or(&text);
+            Ok(Err(format!("PyTorch cannot be installed: {line}")))
+        }
+    }
+}
+
+/// Free bytes of the file system of a folder.
+fn free_bytes(project: &Project, folder: &Path) -> Result<u64> {
+    let table = project.run("df").args(["--output=avail", "-B1"]).arg(folder).silent().output()?;
+    let number = table.lines().nth(1).and_then(|line| line.trim().parse().ok());
+    number.with_context(|| format!("df printed no number of free bytes: {table}"))
+}

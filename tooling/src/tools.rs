@@ -1,0 +1,202 @@
+//! The tools that commands need besides Rust: found, installed, or named in one message.
+
+use crate::cross;
+use crate::project::{Project, alone};
+use anyhow::{Result, bail};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// A tool.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// A C++ compiler with make.
+    Cxx,
+    /// CMake.
+    CMake,
+    /// GoogleTest.
+    GoogleTest,
+    /// clang-format in the version that the sources are formatted with: other versions break lines
+    /// elsewhere.
+    ClangFormat,
+    /// Valgrind.
+    Valgrind,
+    /// pkg-config.
+    PkgConfig,
+    /// nm and readelf.
+    Binutils,
+    /// Open MPI with its headers.
+    Mpi,
+    /// Compiler and runtime for C#.
+    Mono,
+    /// abidw and abidiff.
+    Abigail,
+    /// The other C++ compiler.
+    Clang,
+    /// A C++ compiler for 64-bit ARM.
+    CrossCxx,
+    /// A Rust compiler for 64-bit ARM.
+    CrossRust,
+    /// An emulator of 64-bit ARM.
+    Emulator,
+    /// A Rust compiler with the sources of its standard library, and the sanitizers of its LLVM.
+    RustWithSources,
+}
+
+const CLANG_FORMAT_VERSION: u32 = 14;
+
+/// Debian's current Rust, which it has for building browsers. It may lie beside another Rust, so
+/// its programs have full paths.
+pub const DEBIAN_CARGO: &str = "/usr/bin/cargo";
+/// Its compiler.
+pub const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+/// Part of the sources of its standard library.
+const STANDARD_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/Cargo.toml";
+
+/// The Clang with the LLVM of Debian's Rust (`rustc -vV`): both need the same run-time libraries of
+/// sanitizers.
+pub const CLANG_OF_RUST: &str = "clang-22";
+
+const RUST_PACKAGES: [&str; 6] =
+    ["rustc-web", "cargo-web", "libstd-rust-web-dev", "rust-web-src", "clang-22", "libclang-rt-22-dev"];
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Cxx => "a C++ compiler and make",
+            Tool::CMake => "CMake",
+            Tool::GoogleTest => "GoogleTest",
+            Tool::ClangFormat => "clang-format 14",
+            Tool::Valgrind => "Valgrind",
+            Tool::PkgConfig => "pkg-config",
+            Tool::Binutils => "binutils (nm, readelf)",
+            Tool::Mpi => "Open MPI",
+            Tool::Mono => "Mono (mcs, mono)",
+            Tool::Abigail => "abigail-tools (abidw, abidiff)",
+            Tool::Clang => "Clang",
+            Tool::CrossCxx => "a C++ compiler for aarch64",
+            Tool::CrossRust => "Rust for aarch64 (with rustup: rustup target add aarch64-unknown-linux-gnu)",
+            Tool::Emulator => "QEMU's emulator for programs of aarch64",
+            Tool::RustWithSources => "Rust with the sources of its standard library, and its sanitizers",
+        }
+    }
+
+    /// Debian's packages.
+    fn packages(self) -> &'static [&'static str] {
+        match self {
+            Tool::Cxx => &["g++", "make"],
+            Tool::CMake => &["cmake"],
+            Tool::GoogleTest => &["libgtest-dev"],
+            Tool::ClangFormat => &["clang-format-14"],
+            // Valgrind cannot start programs without the symbols of the C library's loader.
+            Tool::Valgrind => &["valgrind", "libc6-dbg"],
+            Tool::PkgConfig => &["pkg-config"],
+            Tool::Binutils => &["binutils"],
+            Tool::Mpi => &["openmpi-bin", "libopenmpi-dev"],
+            Tool::Mono => &["mono-mcs", "mono-runtime"],
+            Tool::Abigail => &["abigail-tools"],
+            Tool::Clang => &["clang"],
+            Tool::CrossCxx => &["g++-aarch64-linux-gnu"],
+            Tool::CrossRust => &["rustc-web", "libstd-rust-web-dev", "libstd-rust-web-dev:arm64"],
+            Tool::Emulator => &["qemu-user"],
+            Tool::RustWithSources => &RUST_PACKAGES,
+        }
+    }
+
+    fn is_there(self, project: &Project) -> bool {
+        match self {
+            Tool::Cxx => {
+                let compiler = std::env::var("CXX").is_ok() || on_path("c++").is_some();
+                compiler && (on_path("make").is_some() || std::env::var("CMAKE_GENERATOR").is_ok())
+            }
+            Tool::CMake => on_path("cmake").is_some(),
+            Tool::GoogleTest => {
+                let mut prefixes = vec![PathBuf::from("/usr"), PathBuf::from("/usr/local")];
+                for variable in ["GTEST_ROOT", "CMAKE_PREFIX_PATH"] {
+                    prefixes.extend(std::env::var_os(variable).map(PathBuf::from));
+                }
+                prefixes.iter().any(|prefix| prefix.join("include/gtest/gtest.h").exists())
+            }
+            Tool::ClangFormat => clang_format(project).is_some(),
+            Tool::Valgrind => on_path("valgrind").is_some(),
+            Tool::PkgConfig => on_path("pkg-config").is_some(),
+            Tool::Binutils => on_path("nm").is_some() && on_path("readelf").is_some(),
+            // `ompi_info`: the options of `mpirun` are those of Open MPI.
+            Tool::Mpi => ["mpirun", "mpicxx", "ompi_info"].iter().all(|name| on_path(name).is_some()),
+            Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
+            Tool::Abigail => on_path("abidw").is_some() && on_path("abidiff").is_some(),
+            Tool::Clang => on_path("clang++").is_some(),
+            Tool::CrossCxx => on_path(&format!("{}g++", cross::PREFIX)).is_some(),
+            Tool::CrossRust => cross::rustc(project).is_some(),
+            Tool::Emulator => cross::emulator().is_some(),
+            Tool::RustWithSources => {
+                let files = [DEBIAN_CARGO, DEBIAN_RUSTC, STANDARD_LIBRARY];
+                on_path(CLANG_OF_RUST).is_some() && files.iter().all(|file| Path::new(file).exists())
+            }
+        }
+    }
+}
+
+/// Ensures that the tools are there. The error names the packages to install; where the project
+/// installs them by itself and may, there is none.
+pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
+    // apt-get runs once at a time.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    let _alone = alone(&LOOKING);
+    let missing =
+        |project| tools.iter().copied().filter(|tool| !tool.is_there(project)).collect::<Vec<Tool>>();
+    let absent = missing(project);
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = absent.iter().map(|tool| tool.name()).collect();
+    let packages: Vec<&str> = absent.iter().flat_map(|tool| tool.packages()).copied().collect();
+    let is_foreign = packages.iter().any(|package| package.ends_with(&format!(":{}", cross::DEBIAN)));
+    let mut install = format!("apt-get install {}", packages.join(" "));
+    if is_foreign {
+        install =
+            format!("dpkg --add-architecture {} && sudo apt-get update && sudo {install}", cross::DEBIAN);
+    }
+    if !(project.installs
+        && is_root()
+        && Path::new("/etc/debian_version").exists()
+        && on_path("apt-get").is_some())
+    {
+        bail!("Missing: {}.\nOn Debian and Ubuntu: sudo {install}", names.join(", "));
+    }
+    project.part(&format!("installing {} (apt-get)", names.join(", ")), || {
+        let apt = || project.run("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
+        if is_foreign {
+            project.run("dpkg").args(["--add-architecture", cross::DEBIAN]).go()?;
+        }
+        // A failed update is no error yet: the packages may be known from older lists.
+        let updated = apt().args(["update", "-q"]).go();
+        let install = apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(&packages).go();
+        install.and(updated).map(drop)
+    })?;
+    if let Some(tool) = missing(project).first() {
+        bail!("`{install}` succeeded, but {} still cannot be found.", tool.name());
+    }
+    Ok(())
+}
+
+/// clang-format in the right version.
+pub fn clang_format(project: &Project) -> Option<String> {
+    let names = [format!("clang-format-{CLANG_FORMAT_VERSION}"), "clang-format".to_owned()];
+    let version = format!("version {CLANG_FORMAT_VERSION}.");
+    let fits = |name: &String| {
+        on_path(name).is_some()
+            && project.run(name).arg("--version").silent().output().is_ok_and(|text| text.contains(&version))
+    };
+    names.into_iter().find(fits)
+}
+
+/// The path of a program, if it is on `PATH`.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}

@@ -1,0 +1,217 @@
+//! The Python module under python: its environment, and its tests.
+
+use crate::wheel;
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use tooling::programs::{Work, outputs, run_all, slowest};
+use tooling::project::{Project, empty_folder};
+use tooling::python::{bytecode, environment, make, pip, variables};
+use tooling::{Tally, dist, machine, portable, tools};
+
+/// The Pythons that one wheel is for, by the names of their programs. `t`: without the global lock.
+const PYTHONS: [&str; 8] = [
+    "python3.9",
+    "python3.10",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "python3.13t",
+    "python3.14",
+    "python3.14t",
+];
+
+/// What a user runs first. It needs nothing but NumPy.
+pub const FIRST_PROGRAM: &str = "
+import os, sys
+import cntk_reader
+from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+package = os.path.dirname(cntk_reader.__file__)
+assert os.path.dirname(cntk_reader.library_path) == package, cntk_reader.library_path
+assert os.path.exists(os.path.join(package, 'py.typed'))
+digits = CTFDeserializer(sys.argv[1], StreamDefs(features=StreamDef(shape=64)))
+with MinibatchSource(digits, max_sweeps=1) as source:
+    assert sum(minibatch['features'].num_samples for minibatch in source.minibatches(512)) == 1437
+";
+
+/// A Python with [`PACKAGES`] and the wheel of this checkout; or the reason why there is none.
+pub fn environment_with_wheel(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
+    let packages = match environment(project)? {
+        Ok(python) => python,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let folder = project.target.join("python/with-wheel");
+    let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
+    if !ready.exists() {
+        make(project, "python3", &folder)?;
+        // The packages are those of the other environment.
+        let own = site_packages(project, &python)?;
+        let path = site_packages(project, &packages)?;
+        std::fs::write(own.join("packages.pth"), portable::text(&path)?)?;
+        std::fs::write(ready, "")?;
+    }
+    let wheel = portable::text(&wheel::build(project)?)?;
+    pip(project, &python, ["--force-reinstall", "--no-deps", "--no-index", &wheel])?;
+    Ok(Ok(python))
+}
+
+/// The tests, in the checkout and with the wheel, and the installed wheel in each Python.
+pub fn step(project: &Project) -> Result<Tally> {
+    let python = match environment(project)? {
+        Ok(python) => python,
+        Err(reason) => return Tally::skipped(reason),
+    };
+    let dist = dist::build(project)?;
+    let checkout = variables(project, &dist.library()).map(|(name, value)| (name, value.into_os_string()));
+    let wheel = wheel::build(project)?;
+    let checks = wheel::check(project, &wheel)?;
+    std::thread::scope(|scope| {
+        let tested = scope.spawn(|| {
+            let of_wheel = tests_of_wheel(project, &python, &wheel)?;
+            // Users have the wheel; the checkout has the same files and the same library.
+            Ok(if project.long { of_wheel.and(tests(project, &python, &checkout)?) } else { of_wheel })
+        });
+        let installed = from_source(project, &python).and_then(|()| in_each_python(project, &wheel));
+        let tested = tested.join().unwrap_or_else(|_| bail!("the thread that ran the tests has panicked"))?;
+        Ok(tested.and(installed?).and(Tally::passed(checks + 1)?))
+    })
+}
+
+/// Where a Python looks for packages.
+fn site_packages(project: &Project, python: &Path) -> Result<PathBuf> {
+    let program = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
+    Ok(project.run(&python.to_string_lossy()).args(["-c", program]).output()?.into())
+}
+
+/// Runs the tests with these variables, several files at a time: they mostly wait, for processes
+/// that start and for signals.
+fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Result<Tally> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(project.path("python/tests"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("test_") && name.ends_with(".py") {
+            files.push(name);
+        }
+    }
+    // These take longest.
+    files
+        .sort_by_key(|name| !["test_ctrl_c.py", "test_end.py", "test_interrupt.py"].contains(&name.as_str()));
+    let work = |name: String| {
+        let run =
+            project.run(&python.to_string_lossy()).args(["-m", "unittest", "discover", "-v", "-p", &name]);
+        Work { name, run: run.envs(variables).args(["-s", "python/tests", "-t", "python"]) }
+    };
+    let done = run_all(files.into_iter().map(work), 2 * machine::cores());
+    say!("      the slowest files of tests: {}", slowest(&done));
+    unittest(&outputs(done)?)
+}
+
+/// Sums up the last lines of unittest's outputs: `Ran 12 tests in 0.5s` and `OK (skipped=2)`.
+/// Prints the reasons of skipped tests, which the outputs have if it ran with `-v`.
+pub fn unittest<S: AsRef<str>>(outputs: &[S]) -> Result<Tally> {
+    let (mut tally, mut reasons) = (Tally::default(), BTreeSet::new());
+    for output in outputs.iter().map(AsRef::as_ref) {
+        let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
+        let count: usize =
+            line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")?;
+        let skipped = output.rsplit_once("skipped=").map_or("", |(_, rest)| rest);
+        let skipped = skipped.split([')', ',']).next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        let passed = count.checked_sub(skipped).context("unittest skipped more tests than it ran")?;
+        tally = tally.and(Tally { passed, failed: 0, skipped });
+        reasons.extend(
+            output
+                .lines()
+                .filter_map(|line| Some(line.split_once(" ... skipped ")?.1.trim_matches(['\'', '"']))),
+        );
+    }
+    ensure!(tally.passed > 0, "No test ran.");
+    for reason in reasons {
+        say!("      skipped: {reason}");
+    }
+    Ok(tally)
+}
+
+/// Runs the tests with the package as the wheel installs it.
+fn tests_of_wheel(project: &Project, python: &Path, wheel: &Path) -> Result<Tally> {
+    let site = project.target.join("python/site");
+    empty_folder(&site)?;
+    let (target, file) = (portable::text(&site)?, portable::text(wheel)?);
+    pip(project, python, ["--no-deps", "--no-index", "--target", &target, &file])?;
+    // unittest adds the tests' folder to the front of the path, unless it is there.
+    let path = std::env::join_paths([&site, &project.path("python")])?;
+    let [kept, folder] = bytecode(project).map(|(name, value)| (name, value.into_os_string()));
+    let variables = [("PYTHONPATH", path), kept, folder];
+    let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &variables[0].1);
+    let digits = project.path("examples/data/digits.train.ctf");
+    run.args(["-c", FIRST_PROGRAM]).arg(&digits).go().context("The package does not come from the wheel")?;
+    tests(project, python, &variables)
+}
+
+/// Has pip build the package from its sources, quickly, and uses it.
+fn from_source(project: &Project, python: &Path) -> Result<()> {
+    let sources = wheel::source(project)?;
+    let site = project.target.join("python/site-from-source");
+    empty_folder(&site)?;
+    let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+    let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
+    let pip = pip.env("CARGO_TARGET_DIR", project.target.join("xtask/from-source"));
+    let pip = pip.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
+    let pip =
+        pip.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+    pip.arg("--target").arg(&site).arg(&sources).go()?;
+    let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &site);
+    run.args(["-c", FIRST_PROGRAM]).arg(project.path("examples/data/digits.train.ctf")).go()?;
+    project.run(&site.join("bin/cntk-reader").to_string_lossy()).arg("--version").go().map(drop)
+}
+
+/// Installs the wheel in an empty environment of each Python that is here, with nothing but NumPy,
+/// and uses package and tool.
+fn in_each_python(project: &Project, wheel: &Path) -> Result<Tally> {
+    let (mut used, mut missing) = (0, Vec::new());
+    for name in PYTHONS {
+        // Programs of version managers may be there and refuse to start.
+        let starts = tools::on_path(name).is_some()
+            && project.run(name).args(["-c", "import venv"]).silent().go().is_ok();
+        if !starts {
+            missing.push(name);
+            continue;
+        }
+        let folder = project.target.join("python/plain").join(name);
+        let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
+        if !ready.exists() {
+            std::fs::create_dir_all(folder.parent().context("an environment has a folder")?)?;
+            make(project, name, &folder)?;
+            pip(project, &python, ["numpy"])?;
+            std::fs::write(&ready, "")?;
+        }
+        let run = |program: &Path| project.run(&program.to_string_lossy()).folder(&project.target);
+        run(&python).args(["-m", "pip", "uninstall", "-q", "-y", "cntk-reader"]).go()?;
+        // Fails if the package needs more than NumPy.
+        pip(project, &python, ["--no-index", &portable::text(wheel)?])?;
+        let digits = project.path("examples/data/digits.train.ctf");
+        run(&python).args(["-c", FIRST_PROGRAM]).arg(&digits).go().context(name)?;
+        let shown = run(&folder.join("bin/cntk-reader")).arg("info").arg(&digits).output()?;
+        ensure!(shown.contains("1,437 sequences"), "{name}: the tool printed\n{shown}");
+        used += 1;
+    }
+    let tally = Tally::passed(used)?;
+    if missing.is_empty() {
+        return Ok(tally);
+    }
+    Ok(tally.and(Tally::skipped(format!("the wheel in {}, which are not here", missing.join(", ")))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skipped_tests_do_not_count_as_passed() {
+        let tally = unittest(&["..s\nRan 12 tests in 0.5s\n\nOK (skipped=2)\n"]).expect("a tally");
+        assert_eq!(tally, Tally { passed: 10, failed: 0, skipped: 2 });
+        assert_eq!(unittest(&["Ran 3 tests in 1s\n\nOK\n"]).expect("a tally").passed, 3);
+        assert!(unittest(&["Ran 2 tests in 0s\n\nOK (skipped=2)\n"]).is_err());
+        assert!(unittest(&[""]).is_err());
+    }
+}
