@@ -121,7 +121,7 @@ impl Graph {
         let members = self.packages.iter().filter(|(_, package)| package["source"].is_null());
         for (member, package) in members {
             wanted.extend(self.nodes[member].iter().map(|edge| edge.to.as_str()));
-            if package["name"] == "cntk-reader" {
+            if package["name"] == "cntk-reader-capi" {
                 let (mut waiting, mut seen) = (vec![member.as_str()], BTreeSet::new());
                 while let Some(id) = waiting.pop() {
                     let edges = self.nodes[id].iter().filter(|edge| !edge.is_for_tests);

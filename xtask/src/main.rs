@@ -12,6 +12,7 @@ mod differences;
 mod fmt;
 mod guide;
 mod header;
+mod layers;
 mod lint;
 mod modules;
 mod packages;

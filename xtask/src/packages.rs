@@ -11,6 +11,23 @@ use tooling::run::Run;
 pub const ORACLE: &str = "cntk-reader-oracle";
 /// Measurements.
 pub const BENCHES: &str = "cntk-reader-benches";
+/// The library's crates, from the bottom up.
+pub const LIBRARY: [&str; 8] = [
+    "cntk-reader-core",
+    "cntk-reader-text",
+    "cntk-reader-speech",
+    "cntk-reader-images",
+    "cntk-reader-engine",
+    "cntk-reader",
+    "cntk-reader-tools",
+    "cntk-reader-capi",
+];
+
+/// The library's crates as arguments of cargo.
+pub fn library() -> impl Iterator<Item = &'static str> {
+    LIBRARY.into_iter().flat_map(|package| ["--package", package])
+}
+
 /// All packages with code for the project's own commands: their unit tests are part of the step
 /// `rust`.
 pub const ALL: [&str; 7] = [

@@ -54,9 +54,9 @@ const OF_FAULTS: &str = "whole_pages_are_there_afterwards";
 /// left out: an emulator runs them in one process, where they would share the current folder that
 /// each of them sets.
 fn tests(built: &Project, is_short: bool) -> Result<Tally> {
-    let chosen: &[&str] = match is_short {
-        true => &["--package", "cntk-reader", "--lib"],
-        false => &["--workspace", "--lib", "--bins", "--examples", "--tests"],
+    let chosen: Vec<&str> = match is_short {
+        true => packages::library().chain(["--lib"]).collect(),
+        false => vec!["--workspace", "--lib", "--bins", "--examples", "--tests"],
     };
     let not_ours = packages::ALL.into_iter().filter(|_| !is_short).flat_map(|package| ["--exclude", package]);
     let tests = built.part("Rust tests", || {

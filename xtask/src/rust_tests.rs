@@ -11,14 +11,26 @@ use tooling::project::Project;
 use tooling::{Tally, dist, libtest, machine};
 
 /// Programs that run for long. They begin first, so that none of them runs alone at the end.
-const LONG: &[&str] = &["cntk_reader", "faults", "model", "golden", "images_decode", "cancel", "storage"];
+const LONG: &[&str] = &[
+    "allocation_failure",
+    "cntk_reader_text",
+    "cntk_reader_engine",
+    "cntk_reader_core",
+    "cntk_reader",
+    "faults",
+    "model",
+    "golden",
+    "images_decode",
+    "cancel",
+    "storage",
+];
 
 /// Compiles and runs the tests of the library and of this project's own commands.
 pub fn step(project: &Project) -> Result<Tally> {
     let clock = Instant::now();
     let mut works = programs(project)?;
     say!("      compiled in {:.0} s", clock.elapsed().as_secs_f64());
-    let examples = dist::release(project, "test").args(["--package", "cntk-reader", "--doc"]);
+    let examples = dist::release(project, "test").args(packages::library()).arg("--doc");
     works.push(Work { name: "examples of the documentation".to_owned(), run: examples });
     // In the profile of the command that runs, whose dependencies are compiled already.
     let packages = packages::ALL.into_iter().flat_map(|package| ["--package", package]);
@@ -32,7 +44,7 @@ pub fn step(project: &Project) -> Result<Tally> {
 
 /// Compiles the test programs of the library. Those that run for long come first.
 fn programs(project: &Project) -> Result<Vec<Work>> {
-    let build = dist::release(project, "test").args(["--package", "cntk-reader", "--no-run"]);
+    let build = dist::release(project, "test").args(packages::library()).arg("--no-run");
     let messages = build.arg("--message-format=json-render-diagnostics").output()?;
     let tests = executables(&messages).filter(|program| program.is_test);
     let mut works: Vec<Work> = tests

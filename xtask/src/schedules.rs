@@ -1,18 +1,18 @@
 //! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of
 //! their steps.
 //!
-//! The tests are those of the modules named `schedules` in the library, compiled with `--cfg
-//! shuttle`: see `crates/core/src/runtime/sync/`. Only the library itself is compiled anew for that; what it depends
-//! on is shared with the tests of release mode.
+//! The tests are those of the modules named `schedules`, compiled with `--cfg shuttle`: see
+//! `crates/core/src/runtime/sync/`.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tooling::programs::executables;
+use tooling::programs::{Executable, executables};
 use tooling::project::Project;
 use tooling::run::Run;
-use tooling::{Tally, dist, libtest};
+use tooling::{Tally, libtest};
 
 /// Orders of each test with `--long`. Tests of whole readers have fewer.
 const LONG: u64 = 100_000;
@@ -52,11 +52,16 @@ pub fn long_form(project: &Project) -> Result<String> {
 
 /// Runs the tests, each in this many orders from this seed on, where these are given.
 fn run(project: &Project, schedules: Option<u64>, seed: Option<u64>) -> Result<String> {
-    let run = tests(project)?;
-    let run =
-        schedules.into_iter().fold(run, |run, number| run.env("CNTK_READER_SCHEDULES", number.to_string()));
-    let run = seed.into_iter().fold(run, |run, seed| run.env("CNTK_READER_SCHEDULE_SEED", seed.to_string()));
-    run.go()
+    let mut output = String::new();
+    for run in tests(project)? {
+        let run = schedules
+            .into_iter()
+            .fold(run, |run, number| run.env("CNTK_READER_SCHEDULES", number.to_string()));
+        let run =
+            seed.into_iter().fold(run, |run, seed| run.env("CNTK_READER_SCHEDULE_SEED", seed.to_string()));
+        output += &run.go()?;
+    }
+    Ok(output)
 }
 
 /// The first seed of a run that shall differ from the last one.
@@ -82,22 +87,31 @@ fn orders(line: &str) -> Option<u64> {
     figures.split_whitespace().find_map(|word| word.parse().ok())
 }
 
-/// The test program, built.
-fn tests(project: &Project) -> Result<Run> {
-    // This profile of cargo's makes a test program in release mode.
-    let quick = Project { quick: true, ..project.clone() };
-    let build = project.cargo("rustc").envs(&dist::release_variables(&quick));
-    let build = build.args(["--package", "cntk-reader", "--lib", "--profile", "bench"]);
-    let build = build.args(["--quiet", "--message-format=json", "--", "--cfg", "shuttle", "-D", "warnings"]);
+/// The crates with protocols between threads.
+const CRATES: [&str; 4] = ["cntk-reader-core", "cntk-reader-text", "cntk-reader-engine", "cntk-reader"];
+
+/// The test programs, built: in a folder of their own, because all of the library's crates are compiled with the model.
+fn tests(project: &Project) -> Result<Vec<Run>> {
+    let flags = "--cfg shuttle -D warnings";
+    let build = project.cargo("test").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", folder(project));
+    let build = build.args(CRATES.into_iter().flat_map(|name| ["--package", name]));
     // Compiled quickly: the tests take seconds.
-    let build = build.args(["-C", "opt-level=0", "-C", "debuginfo=0"]);
+    let build = build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    let build = build.args(["--lib", "--no-run", "--quiet", "--message-format=json"]);
     let messages = build.output()?;
-    let mut programs =
-        executables(&messages).filter(|program| program.is_test && program.name == "cntk_reader");
-    let program = programs.next().context("cargo names no test program")?.path;
+    let programs = executables(&messages).filter(|program| program.is_test);
     // One test after the other: what they print comes in whole lines then.
-    let run = project.run(&program).named("the library's tests of schedules");
-    Ok(run.args(["schedules::", "--nocapture", "--test-threads=1"]))
+    let run = |Executable { name, path, .. }: Executable| {
+        let run = project.run(&path).named(&format!("the tests of schedules in {name}"));
+        run.args(["schedules::", "--nocapture", "--test-threads=1"])
+    };
+    let runs: Vec<Run> = programs.map(run).collect();
+    ensure!(runs.len() == CRATES.len(), "cargo names {} test programs", runs.len());
+    Ok(runs)
+}
+
+fn folder(project: &Project) -> PathBuf {
+    project.target.join("schedules")
 }
 
 #[cfg(test)]

@@ -13,7 +13,17 @@ const DOCUMENT: &str = "docs/unsafe.md";
 const HEAD: &str = "| module |";
 
 /// Folders of the code that users run, in which each folder and file is a module of the table.
-const FOLDERS: [&str; 3] = ["src/deserialize/", "src/", "cli/src/"];
+const FOLDERS: [&str; 9] = [
+    "crates/core/src/",
+    "crates/text/src/",
+    "crates/speech/src/",
+    "crates/images/src/",
+    "crates/engine/src/",
+    "crates/tools/src/",
+    "crates/capi/",
+    "src/",
+    "cli/src/",
+];
 
 /// Numbers of unsafe items.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! allows. The run-time libraries are those of the Clang with the compiler's LLVM.
 
 use super::Kind;
+use crate::packages;
 use anyhow::Result;
 use tooling::project::Project;
 use tooling::run::Run;
@@ -35,7 +36,7 @@ pub fn tests(project: &Project, kind: Kind) -> Result<Tally> {
 
 fn run(project: &Project, kind: Kind) -> Result<Tally> {
     let run = cargo(project, kind);
-    let run = run.args(["--package", "cntk-reader", "--lib", "--tests", "--no-fail-fast"]);
+    let run = run.args(packages::library()).args(["--lib", "--tests", "--no-fail-fast"]);
     let run = match kind {
         // Every byte counts as not initialized that code without instrumentation writes: C code is
         // compiled by Clang, with it, but what is written in assembler cannot be.

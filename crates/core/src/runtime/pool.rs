@@ -116,7 +116,7 @@ fn start(wanted: usize) -> Result<(ThreadPool, Option<io::Error>)> {
 
 impl Pool {
     /// A pool for one run of a model, where nothing is shared between runs.
-    #[cfg(all(test, shuttle))]
+    #[cfg(shuttle)]
     pub fn of_model(threads: usize) -> Pool {
         let (threads, _) = start(threads).expect("threads");
         Pool { threads: Arc::new(threads), process: Process::current() }

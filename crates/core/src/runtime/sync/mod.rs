@@ -8,7 +8,7 @@
 //!
 //! Locks that are never held while another thread is waited for need not be these: no protocol depends on them.
 
-#[cfg(all(test, shuttle))]
+#[cfg(shuttle)]
 pub mod explore;
 #[cfg(shuttle)]
 mod model;
