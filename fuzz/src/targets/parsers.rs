@@ -6,8 +6,8 @@ use crate::case::Case;
 use crate::common::reading::outcomes;
 use crate::common::seen::Seen;
 use cntk_reader::language::from_text;
-use cntk_reader_core::fuzzing::{instruction_sets, leave_out_instruction_sets};
 use cntk_reader::set_threads;
+use cntk_reader_core::fuzzing::{instruction_sets, leave_out_instruction_sets};
 
 /// The input chooses a way, and is a text file.
 pub fn run(input: &[u8]) {

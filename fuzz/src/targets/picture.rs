@@ -2,9 +2,9 @@
 //! instructions.
 
 use crate::case::split;
-use cntk_reader_images::decode::{DecodeOptions, Decoder, WebpChannels};
 use cntk_reader_core::fuzzing::{instruction_sets, leave_out_instruction_sets};
 use cntk_reader_core::image::{Image, Pixels, Region};
+use cntk_reader_images::decode::{DecodeOptions, Decoder, WebpChannels};
 use std::cell::RefCell;
 
 /// Most pixels of a picture that is decoded.

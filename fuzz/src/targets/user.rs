@@ -3,13 +3,13 @@
 use crate::choices::Choices;
 use crate::common::reading::{check_errors, epoch, read_on};
 use cntk_reader::language::{UserType, from_text_with};
-use cntk_reader_core::user::{
+use cntk_reader::{Error, Result};
+use cntk_reader_core::format::user::{
     Array, Buffer, DenseArray, FetchedChunk, Keys, Registered, Sequences, SparseArray, StreamData, UserChunk,
     UserDeserializer, UserSequence,
 };
-use cntk_reader_engine::reader::{Others, Reader};
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
-use cntk_reader::{Error, Result};
+use cntk_reader_engine::reader::{Others, Reader};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 

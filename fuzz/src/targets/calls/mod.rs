@@ -8,9 +8,7 @@ mod transform;
 
 use crate::case::Case;
 use crate::choices::Choices;
-use cntk_reader_capi::buffer::{
-    cntk_reader_buffer, cntk_reader_buffer_free, cntk_reader_buffer_get_bytes,
-};
+use cntk_reader_capi::buffer::{cntk_reader_buffer, cntk_reader_buffer_free, cntk_reader_buffer_get_bytes};
 use cntk_reader_capi::checkpoint::{cntk_reader_checkpoint_restore, cntk_reader_checkpoint_save};
 use cntk_reader_capi::chunk::{
     cntk_reader_chunk, cntk_reader_chunk_decode_sequence, cntk_reader_chunk_free,
