@@ -33,4 +33,10 @@ pub mod sequence;
 pub mod stream;
 pub mod written;
 
+/// Enters the project's root, where the data of tests lie and the paths in them begin.
+#[cfg(feature = "test-support")]
+pub fn enter_project() {
+    std::env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the project's root");
+}
+
 pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};

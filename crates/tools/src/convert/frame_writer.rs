@@ -154,7 +154,7 @@ mod tests {
             assert!(FrameWriter::new(level).is_err(), "{level}");
         }
         // Numbers as they are in data: in made-up ones that repeat, a higher level need not be smaller.
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits.train.ctf");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/digits.train.ctf");
         let text = std::fs::read(path).expect("the example's data");
         let size = |level| {
             let mut writer = FrameWriter::new(level).expect("a level");

@@ -13,6 +13,7 @@ struct Folder(tempfile::TempDir);
 
 impl Folder {
     fn new() -> Folder {
+        cntk_reader_core::enter_project();
         Folder(tempfile::tempdir().expect("a folder"))
     }
 

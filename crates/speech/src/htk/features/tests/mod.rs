@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The folder of committed inputs. `arch.mfc` there has 31 frames of 5 utterances; see [`frame`].
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/htk/data");
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/htk/data");
 
 /// Options for a script file of [`DATA`], or for a path.
 fn options(script: &str) -> HtkFeatureOptions {

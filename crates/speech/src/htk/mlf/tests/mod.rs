@@ -14,7 +14,7 @@ use cntk_reader_core::sequence::ValueForm;
 use cntk_reader_core::stream::ElementType;
 
 pub fn data(name: &str) -> String {
-    format!("{}/tests/htk/data/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../tests/htk/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 pub fn options(files: &[&str]) -> MlfOptions {
