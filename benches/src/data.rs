@@ -53,13 +53,8 @@ impl Data {
 
 /// Builds a program of `benches/`; returns its path.
 pub fn program(project: &Project, name: &str) -> Result<String> {
-    program_with(project, name, &[])
-}
-
-/// Builds a program of `benches/` with these environment variables; returns its path.
-pub fn program_with(project: &Project, name: &str, variables: &[(&str, &str)]) -> Result<String> {
     project.part(&format!("the program {name}, release mode"), || {
-        let build = dist::release(project, "build").envs(variables);
+        let build = dist::release(project, "build");
         let build = build.args(["--package", "cntk-reader", "--bench", name]);
         let messages = build.arg("--message-format=json-render-diagnostics").output()?;
         let own = executables(&messages).filter(|program| program.name == name);

@@ -23,6 +23,7 @@ mod reproducible;
 mod rust_tests;
 mod sanitize;
 mod schedules;
+mod shipped;
 mod soak;
 mod steps;
 mod symbols;
@@ -54,7 +55,7 @@ cargo xtask COMMAND [OPTIONS]
       --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30;
                            examples/distributed under Ray too; clippy with each feature, the Python tests in the checkout too
   bench                    times reading of generated data, and records the result under benches/record
-      --counts             its instructions, in two release profiles, by Callgrind
+      --counts             its instructions, by Callgrind
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
       --family SEED        the same with 30 random shapes of text, which the seed draws, and 6 look-alikes of public corpora
       --parser             one thread that parses, and what bounds it

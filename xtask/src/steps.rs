@@ -4,7 +4,7 @@
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
     abi, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests, repository,
-    rust_tests, sanitize, schedules, symbols, torch, trust, unsafe_code,
+    rust_tests, sanitize, schedules, shipped, symbols, torch, trust, unsafe_code,
 };
 use anyhow::Result;
 use examples::{csharp, demo, images, mpi, speech};
@@ -97,6 +97,7 @@ pub const ALL: &[Step] = &[
         built(project)?;
         packages::replay(project, 1, &project.target.join("drivers"), &[])
     }),
+    step("shipped", "golden records and the model by the library as it is shipped", shipped::step),
     step(
         "python",
         "the Python package, in the checkout and as its wheel installs it in each Python",

@@ -135,7 +135,7 @@ fn archives_without_a_script_have_the_same_utterances() {
         ("compressed", &["k"]),
         ("text", &["t"]),
     ] {
-    cntk_reader_core::enter_project();
+        cntk_reader_core::enter_project();
         let found = all(&options(&format!("tests/kaldi/{name}.ark"), COLUMNS), floats).expect(name);
         let of_name = |(key, ..): &&(String, u32, Vec<u32>)| prefixes.contains(&&key[..1]);
         assert_eq!(found, expected.iter().filter(of_name).cloned().collect::<Vec<_>>(), "{name}");
@@ -148,7 +148,7 @@ fn alignments_are_class_numbers() {
     let expected: Vec<_> =
         expected.map(|(key, classes)| (key.to_owned(), classes.len() as u32, classes)).into();
     for file in ["labels.ark", "labels.scp", "labels.txt"] {
-    cntk_reader_core::enter_project();
+        cntk_reader_core::enter_project();
         for dim in [12, 1 << 16, (1 << 16) + 1] {
             let found = all(&labels(&format!("tests/kaldi/{file}"), dim), classes).expect(file);
             assert_eq!(found, expected, "{file} {dim}");
@@ -163,7 +163,7 @@ fn alignments_are_class_numbers() {
 #[test]
 fn a_class_out_of_range_withholds_no_other_utterance() {
     for file in ["labels.ark", "labels.scp", "labels.txt"] {
-    cntk_reader_core::enter_project();
+        cntk_reader_core::enter_project();
         let (opened, _) = open(&labels(&format!("tests/kaldi/{file}"), 5)).expect(file);
         let chunk = chunk(&opened, 0).expect("a chunk");
         let failed = |index| chunk.failure(0, index).map(|error| error.message().to_owned());
@@ -338,7 +338,7 @@ fn errors_name_the_place() {
         ("noise.ark", "not a Kaldi archive", None, None),
         ("short.ark", "1 more bytes were expected", None, Some("a")),
     ] {
-    cntk_reader_core::enter_project();
+        cntk_reader_core::enter_project();
         let error = open(&options(&path(&folder, name), 1)).err().expect(name);
         let place = error.location();
         assert!(error.to_string().contains(words), "{name}: {error}");
@@ -366,7 +366,7 @@ fn texts_are_not_believed_to_have_more_numbers_than_characters() {
 #[test]
 fn damaged_archives_are_errors_and_nothing_worse() {
     for name in ["float", "double", "compressed", "vector", "text", "labels"] {
-    cntk_reader_core::enter_project();
+        cntk_reader_core::enter_project();
         let sound = fs::read(format!("tests/kaldi/{name}.ark")).expect("a file");
         let folder = folder(&[]);
         let file = path(&folder, "x.ark");
