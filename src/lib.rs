@@ -110,8 +110,7 @@ compile_error!(
 mod builder;
 mod forms;
 mod iter;
-/// CNTK's configuration language and the typed options, for this project's other crates and its fuzz targets: no
-/// promise.
+// For this project's other crates and its fuzz targets: no promise.
 #[doc(hidden)]
 pub mod language;
 mod minibatch;
@@ -205,3 +204,16 @@ struct SpeechGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/images.md")]
 struct ImageGuide;
+
+/// The examples of types that the core defines: they take a reader, which only this crate has.
+#[cfg(doctest)]
+mod examples {
+    #[doc = include_str!("../crates/core/doc/canceller.md")]
+    struct Canceller;
+
+    #[doc = include_str!("../crates/core/doc/deserializer.md")]
+    struct Deserializer;
+
+    #[doc = include_str!("../crates/core/doc/transform.md")]
+    struct Transform;
+}

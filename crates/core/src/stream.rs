@@ -92,7 +92,7 @@ pub struct StreamInfo {
     pub defines_mb_size: bool,
     /// Its samples are opaque bytes, four each, such as lattices. In minibatches of whole sequences each sequence has a lane of
     /// its own, and its bytes are next to each other: see
-    /// [`Layout::sequence_major`](cntk_reader::pack::layout::Layout::sequence_major). In frame mode each frame has the whole sequence.
+    /// `Layout::sequence_major`. In frame mode each frame has the whole sequence.
     pub is_binary: bool,
 }
 

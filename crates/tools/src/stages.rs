@@ -1,7 +1,7 @@
 //! The stages of reading, each alone: what bounds the speed of reading certain data on a certain machine.
 //!
 //! A reader reads bytes, indexes and parses them, draws the order of sequences and packs minibatches, several of these at the same
-//! time. [`Builder::stages`](cntk_reader::Builder::stages) opens data to run one stage after the other, for the caller to time. Every stage runs
+//! time. [`Builder::stages`](crate::Look::stages) opens data to run one stage after the other, for the caller to time. Every stage runs
 //! on as many threads as [`set_threads`](cntk_reader_core::runtime::pool::set_threads) says when it begins.
 //!
 //! ```
@@ -10,6 +10,7 @@
 //! # std::env::set_current_dir(&folder).expect("entering the folder");
 //! # std::fs::write("train.ctf", "|x 1 2 |y 3:1\n".repeat(1000)).expect("writing the data");
 //! use cntk_reader::{CtfDeserializer, Reader};
+//! use cntk_reader_tools::Look;
 //! use std::time::Instant;
 //!
 //! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5));

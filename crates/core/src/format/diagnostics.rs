@@ -10,7 +10,7 @@ use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 pub trait Diagnostics {
     /// Checks a chunk without keeping its data. Reports everything that reading it would, and lists
     /// the first `most` findings. `None` if the format cannot do that, so that the chunk has to be
-    /// [loaded](super::check::check_loaded). Called from a thread of the library's pool.
+    /// loaded and looked at. Called from a thread of the library's pool.
     fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck>;
 
     /// Returns the file, line and offset of a sequence's data in a stream, where they are known.

@@ -38,22 +38,22 @@ impl Fetched {
         })
     }
 
-    /// Why the sequence is invalid: see [`FetchedData::failure`].
+    /// Why the sequence is invalid: see [`FetchedData::failure`](super::fetch::FetchedData::failure).
     pub fn failure(&self) -> Option<&Failure> {
         self.parts.parts.iter().find_map(|part| part.data.failure())
     }
 
-    /// See [`FetchedData::damage`].
+    /// See [`FetchedData::damage`](super::fetch::FetchedData::damage).
     pub fn damage(&self) -> Option<String> {
         self.parts.parts.iter().find_map(|part| part.data.damage())
     }
 
-    /// See [`FetchedData::plan`].
+    /// See [`FetchedData::plan`](super::fetch::FetchedData::plan).
     pub fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
         self.parts.parts.iter_mut().try_for_each(|part| part.data.plan(position, sweep))
     }
 
-    /// See [`FetchedData::prepare`].
+    /// See [`FetchedData::prepare`](super::fetch::FetchedData::prepare).
     pub fn prepare(&mut self, position: u32) -> Result<()> {
         self.parts.parts.iter_mut().try_for_each(|part| part.data.prepare(position))
     }

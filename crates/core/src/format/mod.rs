@@ -295,7 +295,7 @@ impl<T: Deserializer + JoinedByKey> Joinable for T {
 }
 
 /// What becomes of a deserializer's sequences in frame mode. Deserializers list whole sequences in every mode;
-/// [`frames`] takes them apart.
+/// The engine takes them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InFrameMode {
     /// Each frame of the primary's sequence gets the whole sequence.
@@ -305,12 +305,12 @@ pub enum InFrameMode {
     /// As `Sliced`, but fewer samples than the primary has are an error when the reader is opened.
     SlicedStrictly,
     /// As `Sliced`, but another number of samples than the primary has is an error when the reader
-    /// is opened. Of no deserializer's own: see [`bundle::frame_modes`].
+    /// is opened. Of no deserializer's own: the engine chooses it.
     SlicedExactly,
 }
 
 /// A deserializer whose chunks list their sequences when they are loaded ([`Chunk::listing`]). Order is the affair of
-/// [`cntk_reader::randomize::local`].
+/// the engine's `randomize::local`.
 pub trait ListingDeserializer: ChunkSource {
     /// Number of chunks.
     fn chunk_count(&self) -> u32;

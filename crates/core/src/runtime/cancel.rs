@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// Ends calls that take long: opening, the start of an epoch, reading, restoring, and whatever else is [run](Canceller::run).
 ///
-/// A clone cancels the same calls. Give one to [`Builder::canceller`](cntk_reader::Builder::canceller), keep the other, and call
+/// A clone cancels the same calls. Give one to `Builder::canceller`, keep the other, and call
 /// [`Canceller::cancel`] from any thread. The call that is in progress then ends with an error of the kind
 /// [`ErrorKind::Cancelled`], within the time of a read of a file or of packing a minibatch. It has changed nothing: the same
 /// call, made again, continues where it stood, and no minibatch is lost. If several readers have the same canceller, all of
@@ -38,23 +38,7 @@ use std::time::{Duration, Instant};
 /// Code of users (deserializers, transforms, mounted file systems) is not interrupted. Where it runs on threads of its own, the call
 /// stops waiting for it; where it runs in the call, the call ends after it.
 ///
-/// ```
-/// # fn main() -> cntk_reader::Result<()> {
-/// # let folder = tempfile::tempdir().expect("a folder");
-/// # let path = folder.path().join("train.ctf");
-/// # std::fs::write(&path, "|x 1\n|x 2\n").expect("writing the data");
-/// use cntk_reader::{Canceller, CtfDeserializer, Epoch, Reader};
-///
-/// let canceller = Canceller::new();
-/// let mut reader = Reader::builder().ctf(CtfDeserializer::new(&path).dense("x", 1)).canceller(&canceller).open()?;
-/// // Nothing is in progress, so nothing is cancelled.
-/// assert!(!canceller.cancel());
-/// for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(2))? {
-///     assert_eq!(minibatch?.sequences(), 2);
-/// }
-/// # Ok(())
-/// # }
-/// ```
+#[cfg_attr(not(doctest), doc = include_str!("../../doc/canceller.md"))]
 #[derive(Clone, Default)]
 pub struct Canceller(Arc<Calls>);
 
@@ -111,7 +95,7 @@ impl Canceller {
     }
 
     /// Runs `work`, which [`Canceller::cancel`] ends: any calls of this library that `work` makes on its thread, such as
-    /// [converting](cntk_reader::convert), [checking](cntk_reader::inspect) or indexing data. Readers that have a canceller of their own
+    /// converting, checking or indexing data. Readers that have a canceller of their own
     /// listen to that one.
     ///
     /// If it is cancelled, what `work` returns is dropped.

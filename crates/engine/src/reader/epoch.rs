@@ -7,6 +7,7 @@ use cntk_reader_core::{Error, Result};
 /// Minibatch size, workers and flags of the minibatches to come.
 ///
 /// ```
+/// # use cntk_reader_engine::reader as cntk_reader;
 /// use cntk_reader::ReadConfig;
 ///
 /// // The second of four workers, which share minibatches of 1024 samples.
@@ -22,10 +23,10 @@ pub struct ReadConfig {
     pub rank: u64,
     /// Minibatch size in samples of all workers together. There is no default: 0 is refused.
     pub minibatch_size: u64,
-    /// Steps of a truncated minibatch. [`Reader::configure`](cntk_reader::Reader::configure) obeys it; when an epoch starts,
+    /// Steps of a truncated minibatch. `Reader::configure` obeys it; when an epoch starts,
     /// the configuration's `truncationLength` takes its place.
     pub truncation_length: u64,
-    /// Steps by which truncated minibatches of one sequence overlap. [`Reader::configure`](cntk_reader::Reader::configure)
+    /// Steps by which truncated minibatches of one sequence overlap. `Reader::configure`
     /// obeys it; when an epoch starts, the configuration's `rightSplice` takes its place.
     pub right_splice: u64,
     /// A minibatch may continue past the end of a sweep; otherwise the last minibatch of a sweep is a shorter one.
@@ -82,12 +83,13 @@ impl ReadConfig {
     }
 }
 
-/// How far to read, and in which minibatches: what [`Reader::epoch`](cntk_reader::Reader::epoch) starts.
+/// How far to read, and in which minibatches: what `Reader::epoch` starts.
 ///
 /// The data repeat without end, each pass (*sweep*) in an order of its own. An epoch is a part of that endless
 /// sequence: the epoch with index `i` begins at sample `i * size`.
 ///
 /// ```
+/// # use cntk_reader_engine::reader as cntk_reader;
 /// use cntk_reader::Epoch;
 ///
 /// let one_pass = Epoch::sweeps(1).minibatch_size(256);

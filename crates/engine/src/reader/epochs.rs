@@ -13,10 +13,10 @@ pub enum EpochState {
     /// It was started, and its end was not reported yet.
     Started,
     /// A checkpoint from its middle was restored:
-    /// [`Reader::next_epoch`](cntk_reader::Reader::next_epoch) goes on with the rest of it.
+    /// `Reader::next_epoch` goes on with the rest of it.
     Resumed,
-    /// Its end was reported: [`Reader::next`](cntk_reader::Reader::next) gave `None`, or
-    /// [`Reader::read`](cntk_reader::Reader::read) a minibatch past the end.
+    /// Its end was reported: `Reader::next` gave `None`, or
+    /// `Reader::read` a minibatch past the end.
     Over,
 }
 

@@ -1,6 +1,6 @@
 //! HTK: feature files, master label files (MLF) as text and binary, and lattices.
 //!
-//! Deserializers list utterances, in frame mode too: [`cntk_reader_engine::compose::frames`] takes utterances apart.
+//! Deserializers list utterances, in frame mode too: `compose::frames` takes utterances apart.
 
 pub mod features;
 mod keys;

@@ -8,7 +8,7 @@
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! # std::env::set_current_dir(&folder).expect("entering the folder");
 //! # std::fs::write("train.ctf", "|x 1 2 |y 3:1\n".repeat(10)).expect("writing the data");
-//! use cntk_reader::convert::{ConvertOptions, Data, Format, convert};
+//! use cntk_reader_tools::convert::{ConvertOptions, Data, Format, convert};
 //! use cntk_reader::{CtfDeserializer, Reader};
 //! use std::ops::ControlFlow;
 //!

@@ -1,6 +1,6 @@
 //! Looking at data without reading minibatches: what a file is, what it has, and what is wrong with it.
 //!
-//! [`Builder::inspect`](cntk_reader::Builder::inspect) opens the deserializers of a configuration for an [`Inspector`]. It
+//! [`Builder::inspect`](crate::Look::inspect) opens the deserializers of a configuration for an [`Inspector`]. It
 //! describes them ([`InspectedMember`]), and [checks](Inspector::check) their data: the engine's own parsers read everything, in
 //! parallel, and all that they would report is listed in the order of the data, with file, line, offset, stream and key.
 //!
@@ -9,7 +9,8 @@
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! # std::env::set_current_dir(&folder).expect("entering the folder");
 //! # std::fs::write("train.ctf", "|x 1 2 |y 3:1\n|x 1 |y 9:1\n").expect("writing the data");
-//! use cntk_reader::inspect::CheckOptions;
+//! use cntk_reader_tools::Look;
+//! use cntk_reader_tools::inspect::CheckOptions;
 //! use cntk_reader::{CtfDeserializer, Reader};
 //! use std::ops::ControlFlow;
 //!

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Reads sequences by their numbers: they count from 0 in the order of the data.
 ///
-/// Made by [`Builder::sequences`](cntk_reader::Builder::sequences). A chunk is loaded for its first sequence and kept until a
+/// Made by [`Builder::sequences`](crate::Look::sequences). A chunk is loaded for its first sequence and kept until a
 /// sequence of another chunk is read, so reading in ascending order loads each chunk once.
 pub struct SequenceReader {
     deserializer: Arc<dyn Deserializer>,

@@ -1,7 +1,7 @@
 //! The order in which a reader delivers sequences, without reading their data.
 //!
 //! The order is a pure function of the seed, the sweep, the randomization window and the table of chunks.
-//! [`Builder::order`](cntk_reader::Builder::order) opens and indexes the files of a configuration and gives a [`SequenceOrder`], which
+//! [`Builder::order`](crate::Look::order) opens and indexes the files of a configuration and gives a [`SequenceOrder`], which
 //! goes through the minibatches of one worker: which sequences each has, and where these are in the data. [`Shuffle`] measures how
 //! well they are mixed.
 //!
@@ -10,7 +10,8 @@
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! # std::env::set_current_dir(&folder).expect("entering the folder");
 //! # std::fs::write("train.ctf", "|x 1 |y 2\n".repeat(1000)).expect("writing the data");
-//! use cntk_reader::order::Shuffle;
+//! use cntk_reader_tools::Look;
+//! use cntk_reader_tools::order::Shuffle;
 //! use cntk_reader::{CtfDeserializer, Epoch, Reader};
 //!
 //! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 1).dense("y", 1));

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 /// What the content of a file looks like. Names and extensions of files play no part.
 ///
 /// ```
+/// # use cntk_reader_core::format::recognize as cntk_reader;
 /// use cntk_reader::FileFormat;
 ///
 /// assert_eq!(FileFormat::of_bytes(b"|labels 3:1 |features 0.5 0.25\n", 31), FileFormat::CtfLines);

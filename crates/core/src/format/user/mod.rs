@@ -6,7 +6,7 @@
 //! - *When sequences are known.* A deserializer that lists the sequences of its chunks beforehand
 //!   ([`UserDeserializer::sequences`]) gets the full randomizer, one timeline for all workers, and may be joined with
 //!   others by key ([`listed`]). One that does not lists them when a chunk is loaded: each worker has a timeline of its
-//!   own ([`cntk_reader::randomize::local`]), as with CNTK's user-defined deserializers ([`late`]).
+//!   own (`randomize::local`), as with CNTK's user-defined deserializers ([`late`]).
 //! - *How data come.* A chunk is either arrays, which are used where they lie until the chunk is not needed any more
 //!   ([`arrays`]), or an object that gives one sequence at a time, when a minibatch needs it ([`fetched`]).
 //!
@@ -56,39 +56,7 @@ use std::sync::Arc;
 ///
 /// Loading a chunk twice has to give the same sequences; order and checkpoints rely on their number and lengths.
 ///
-/// ```
-/// use cntk_reader::user::{StreamData, StreamInfo, UserChunk, UserDeserializer};
-/// use cntk_reader::{Epoch, Reader, Result};
-///
-/// /// Chunks of 100 numbers with their squares; each pair is a sequence.
-/// struct Squares {
-///     streams: Vec<StreamInfo>,
-/// }
-///
-/// impl UserDeserializer for Squares {
-///     fn streams(&self) -> &[StreamInfo] {
-///         &self.streams
-///     }
-///     fn chunk_count(&self) -> u32 {
-///         10
-///     }
-///     fn load(&self, chunk: u32) -> Result<UserChunk> {
-///         let numbers: Vec<f32> = (0..100).map(|i| (chunk * 100 + i) as f32).collect();
-///         let squares: Vec<f32> = numbers.iter().map(|number| number * number).collect();
-///         Ok(UserChunk::arrays(vec![StreamData::dense(numbers), StreamData::dense(squares)]))
-///     }
-/// }
-///
-/// let streams = vec![StreamInfo::dense("x", &[1]), StreamInfo::dense("y", &[1])];
-/// let mut reader = Reader::builder().deserializer("squares", Squares { streams }).open()?;
-/// for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(64))? {
-///     let minibatch = minibatch?;
-///     let x = minibatch.stream("x")?.dense::<f32>()?;
-///     let y = minibatch.stream("y")?.dense::<f32>()?;
-///     assert!(x.iter().zip(y).all(|(x, y)| x * x == *y));
-/// }
-/// # Ok::<(), cntk_reader::Error>(())
-/// ```
+#[cfg_attr(not(doctest), doc = include_str!("../../../doc/deserializer.md"))]
 pub trait UserDeserializer: Send + Sync {
     /// The streams, at least one, in the order of their numbers. Must not change once a reader was opened.
     fn streams(&self) -> &[StreamInfo];

@@ -11,29 +11,7 @@ use std::sync::Arc;
 ///
 /// It is called by the thread that reads and by those of the library's pool, so it must not use readers of this library.
 ///
-/// ```no_run
-/// use cntk_reader::user::{Image, ImageInfo, Pixels, UserTransform};
-/// use cntk_reader::{Reader, Result};
-///
-/// /// Turns images into their negatives.
-/// struct Negative;
-///
-/// impl UserTransform for Negative {
-///     fn result(&self, image: ImageInfo) -> Result<ImageInfo> {
-///         Ok(image)
-///     }
-///     fn apply(&self, image: &mut Image, _random: u64) -> Result<()> {
-///         if let Pixels::Bytes(values) = &mut image.pixels {
-///             values.iter_mut().for_each(|value| *value = 255 - *value);
-///         }
-///         Ok(())
-///     }
-/// }
-///
-/// // An element `[ type = "Negative" ]` of `transforms` stands for it.
-/// let reader = Reader::builder().config_file("images.cntk")?.transform("Negative", Negative).open()?;
-/// # Ok::<(), cntk_reader::Error>(())
-/// ```
+#[cfg_attr(not(doctest), doc = include_str!("../../../doc/transform.md"))]
 pub trait UserTransform: Send + Sync {
     /// What the image is afterwards. Called before [`UserTransform::apply`], for each image.
     fn result(&self, image: ImageInfo) -> Result<ImageInfo>;

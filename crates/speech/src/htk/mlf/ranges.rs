@@ -238,7 +238,7 @@ fn column(text: &[u8]) -> (Option<f64>, Option<&[u8]>) {
     any_column(text)
 }
 
-/// [`column`] for numbers of every kind.
+/// [`column()`] for numbers of every kind.
 #[cold]
 fn any_column(text: &[u8]) -> (Option<f64>, Option<&[u8]>) {
     match memchr::memchr(b' ', text) {

@@ -54,7 +54,7 @@ pub(super) struct OpenCache {
 /// Whether an index cache can be used.
 ///
 /// [`IndexCache::state`](super::IndexCache::state) reads all of the cache for it;
-/// [`InspectedMember::index_cache`](cntk_reader_tools::inspect::InspectedMember::index_cache) looks at its header and at the ends of the data, which
+/// `InspectedMember::index_cache` looks at its header and at the ends of the data, which
 /// takes no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

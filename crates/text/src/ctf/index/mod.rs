@@ -143,7 +143,7 @@ impl Index {
     }
 
     /// Builds the start of the index from the file, at least one chunk if there is one. The rest is built in the background
-    /// as [`Index::chunk`] gets near it, and mistakes in the rest of the file are found only then. Small files, and files
+    /// as `ChunkTableExt::chunk` gets near it, and mistakes in the rest of the file are found only then. Small files, and files
     /// with an index cache, are indexed at once.
     pub fn open_incremental(
         file: &DataFile,
