@@ -37,7 +37,16 @@ PYTHON = Path(__file__).resolve().parent.parent
 #: The workspace of cargo: of a checkout the folder above, of a source distribution the folder `rust`.
 RUST = PYTHON / "rust" if (PYTHON / "rust").exists() else PYTHON.parent
 #: What cargo needs to build the library and the tool.
-RUST_SOURCES = ("Cargo.lock", "LICENSE", "cli/Cargo.toml", "cli/src", "clib/Cargo.toml", "clib/src", "src")
+RUST_SOURCES = (
+    "Cargo.lock",
+    "LICENSE",
+    "cli/Cargo.toml",
+    "cli/src",
+    "clib/Cargo.toml",
+    "clib/src",
+    "crates",
+    "src",
+)
 #: Tables of Cargo.toml about parts that a source distribution leaves out.
 LEFT_OUT = ("[dev-dependencies]", "[[bench]]", "[[example]]", "[[test]]")
 PACKAGE_SOURCES = ("LICENSE", "README.md", "_build", "cntk_reader", "pyproject.toml")
@@ -114,7 +123,8 @@ def cargo_manifest(text: str) -> str:
     """The workspace's manifest without the parts that a source distribution leaves out."""
     tables = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
     kept = "".join(table for table in tables if not table.startswith(LEFT_OUT))
-    return re.sub(r"^members = .*$", 'members = [".", "cli", "clib"]', kept, count=1, flags=re.MULTILINE)
+    members = 'members = [".", "crates/*", "cli", "clib"]'
+    return re.sub(r"^members = \[.*?\]$", members, kept, count=1, flags=re.MULTILINE | re.DOTALL)
 
 
 def sources(root: Path, name: str) -> Files:
