@@ -5,6 +5,7 @@ use crate::language::from_text;
 use crate::language::options::TextOptions;
 use cntk_reader_core::ErrorKind;
 use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::runtime::cancel::Canceller;
 use cntk_reader_core::runtime::fork::Process;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::runtime::sync::{explore, thread};
@@ -14,6 +15,7 @@ use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader, build};
 use cntk_reader_text::ctf::TextDeserializer;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -149,7 +151,7 @@ fn a_reader_that_is_dropped_at_once() {
 }
 
 /// Calls until one is not cancelled.
-fn until_done<R>(mut call: impl FnMut() -> Result<R>) -> R {
+fn until_done<R>(mut call: impl FnMut() -> cntk_reader_core::Result<R>) -> R {
     loop {
         match call() {
             Err(error) if error.kind() == ErrorKind::Cancelled => {}
@@ -172,7 +174,7 @@ fn readers_whose_calls_are_cancelled() {
         explore::random_readers(&format!("reader, {what}, cancelled"), move || {
             let mut reader = open(&config, grows);
             let canceller = Canceller::new();
-            reader.canceller = Some(canceller.clone());
+            reader.set_canceller(&canceller);
             let thread = thread::spawn(move || {
                 (0..4).for_each(|_| {
                     canceller.cancel();

@@ -114,7 +114,7 @@ macro_rules! locks {
     };
 }
 #[cfg(shuttle)]
-pub use locks;
+pub(super) use locks;
 
 locks!(sync);
 

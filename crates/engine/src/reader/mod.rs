@@ -152,6 +152,12 @@ impl Reader {
         Reader::over((deserializer, Vec::new()), options, corpus, pool, packing_threads, Process::current())
     }
 
+    /// Has this canceller end calls.
+    #[cfg(feature = "test-support")]
+    pub fn set_canceller(&mut self, canceller: &Canceller) {
+        self.canceller = Some(canceller.clone());
+    }
+
     /// Number of minibatches that were packed ahead.
     #[cfg(feature = "test-support")]
     pub fn minibatches_ready(&self) -> usize {
