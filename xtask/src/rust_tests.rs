@@ -18,6 +18,8 @@ const LONG: &[&str] = &[
     "cntk_reader_core",
     "cntk_reader",
     "faults",
+    "formats",
+    "reading",
     "model",
     "golden",
     "images_decode",

@@ -1,7 +1,7 @@
 //! The configurations of `docs/speech.md` that its programs do not use: i-vectors, lattices and Kaldi archives. A corpus with the
 //! files that they name is made here.
 
-mod common;
+use crate::common;
 
 use cntk_reader::{Epoch, Minibatch, Reader};
 use cntk_reader_tools::speech::{self, SpeechConversion};
@@ -27,7 +27,7 @@ impl Section {
     fn new(heading: &str) -> Section {
         common::quiet();
         let folder = tempfile::tempdir().expect("a folder");
-        let guide = include_str!("../docs/speech.md");
+        let guide = include_str!("../../docs/speech.md");
         let section = guide.split("\n## ").find_map(|section| section.strip_prefix(heading));
         let block = section.and_then(|text| text.split("```cntk\n").nth(1)?.split("```").next());
         let path = folder.path().to_str().expect("a path");

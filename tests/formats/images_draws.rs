@@ -3,7 +3,7 @@
 // What these helpers unwrap are files that they write themselves, or readers of them.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use cntk_reader::user::{Drawn, Image, ImageInfo, Pixels, UserTransform};
 use cntk_reader::{Config, Epoch, Reader, Result};

@@ -3,7 +3,7 @@
 // What these helpers unwrap are images that they write themselves.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use cntk_reader::language;
 use cntk_reader_engine::reader::{Epoch, Reader};

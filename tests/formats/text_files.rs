@@ -1,6 +1,6 @@
 //! Text files as editors of all systems write them: with a byte order mark, and with all kinds of line ends. The data are the same.
 
-mod common;
+use crate::common;
 
 use cntk_reader::{Builder, Epoch, Error, ReadConfig, Reader};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Deserializers whose sequences are fetched one by one, through readers. Compared with the library's own text format, alone
 //! and in bundles, in every order and way of packing.
 
-mod common;
+use crate::common;
 
 use cntk_reader::language::{self, ReaderType, Section};
 use cntk_reader::{Error, Result};

@@ -1,7 +1,7 @@
 //! Readers of images: where images come from, which of them are invalid, what is drawn for which, and checkpoints. What decoders
 //! and transforms make of pixels is tested by `images_decode.rs` and `images_transform.rs`.
 
-mod common;
+use crate::common;
 
 use cntk_reader::{Result, language};
 use cntk_reader_core::error::ExceptionClass;

@@ -1,8 +1,8 @@
 //! Transforms of images, compared with what CNTK 2.7 delivered (`tests/images/expected.json`), and with what the chain of
 //! transforms promises: what is drawn for which image, which part of an image is needed, and what is refused.
 
-mod common;
-#[path = "images/pictures.rs"]
+use crate::common;
+#[path = "../images/pictures.rs"]
 mod pictures;
 
 use cntk_reader::language::options::TransformOptions;

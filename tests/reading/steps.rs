@@ -1,7 +1,7 @@
 //! Steps of an epoch: their flags, loops that do not borrow their reader, and waits that end before
 //! the data come.
 
-mod common;
+use crate::common;
 
 use cntk_reader::user::{
     FetchedChunk, Sequences, StreamData, StreamInfo, UserChunk, UserDeserializer, UserSequence,

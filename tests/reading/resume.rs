@@ -2,7 +2,7 @@
 //! mode, with CNTK's state wherever CNTK's own state is enough, in the same process and in a new one. Checkpoints that
 //! are damaged or belong to something else are refused with a reason.
 
-mod common;
+use crate::common;
 
 use cntk_reader_core::error::ErrorKind;
 use cntk_reader_engine::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
@@ -281,7 +281,7 @@ fn a_fresh_process_continues_exactly() {
         };
         write("config", config.as_bytes());
         write("checkpoint", &checkpoint);
-        let continued = common::child::run("child_continues_from_checkpoint", folder.path());
+        let continued = common::child::run("resume::child_continues_from_checkpoint", folder.path());
         assert_eq!(continued, wanted, "from a checkpoint, scenario {seed}: {scenario:#?}");
 
         // CNTK's state lacks what is queued for truncated minibatches, and without randomization also the number that decides
@@ -293,7 +293,7 @@ fn a_fresh_process_continues_exactly() {
         states += 1;
         write("seed", seed.to_string().as_bytes());
         write("position", state[0].1.to_string().as_bytes());
-        let continued = common::child::run("child_continues_from_state", folder.path());
+        let continued = common::child::run("resume::child_continues_from_state", folder.path());
         assert_eq!(continued, wanted, "from CNTK's state, scenario {seed}: {scenario:#?}");
     }
     for mode in [Mode::Sequence, Mode::Frame, Mode::Truncated] {

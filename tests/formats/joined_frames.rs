@@ -1,7 +1,7 @@
 //! Frame mode where speech is joined with text, binary files and images: each frame gets its own sample, or the reader is
 //! refused, and a check of the data says so beforehand.
 
-mod common;
+use crate::common;
 
 use cntk_reader::{Builder, Epoch, Reader, Result};
 use cntk_reader_core::stream::ElementType;

@@ -1,8 +1,8 @@
 //! Files that change while a reader uses them, or whose index cache is of other data: an error that says so, and never the data of
 //! other sequences.
 
-mod common;
-#[path = "changed/opened_again.rs"]
+use crate::common;
+#[path = "../changed/opened_again.rs"]
 mod opened_again;
 
 use cntk_reader::{Epoch, Error, Reader};

@@ -1,6 +1,6 @@
 //! Readers of very many streams and deserializers.
 
-mod common;
+use crate::common;
 
 use cntk_reader::{CtfDeserializer, Epoch, Reader, ReaderOptions, Result};
 use std::fmt::Write;

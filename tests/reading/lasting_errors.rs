@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
-mod common;
+use crate::common;
 
 use cntk_reader::user::{UserChunk, UserDeserializer};
 use cntk_reader::{ElementType, Epoch, Error, ErrorKind, Reader, StreamInfo};

@@ -1,6 +1,6 @@
 //! `confinePaths`: paths that data files name lead to the folder of the file that names them, or to allowed folders.
 
-mod common;
+use crate::common;
 
 use cntk_reader::{Error, Reader, ReaderOptions};
 use std::fs;

@@ -1,6 +1,6 @@
 //! Invalid input of every kind leads to an error with a location, never to a panic or a hang.
 
-mod common;
+use crate::common;
 
 use cntk_reader::Result;
 use cntk_reader::language::from_text;

@@ -1,6 +1,6 @@
 //! Kaldi archives in whole readers: they deliver what HTK features and labels of the same corpus deliver.
 
-mod common;
+use crate::common;
 
 use cntk_reader::{Epoch, ReadConfig, Reader};
 use cntk_reader_tools::speech::{self, SpeechConversion};

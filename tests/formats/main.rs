@@ -1,0 +1,17 @@
+//! Formats, from files to minibatches.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod changed;
+mod confined;
+mod extended_example;
+mod images;
+mod images_channels;
+mod images_draws;
+mod images_transform;
+mod joined_frames;
+mod kaldi;
+mod speech_guide;
+mod text_files;
+mod transformed;

@@ -1,0 +1,13 @@
+//! Readers: epochs, checkpoints, users' formats, damaged data.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod front_door;
+mod lasting_errors;
+mod many;
+mod resume;
+mod robustness;
+mod steps;
+mod user;
+mod user_fetched;
