@@ -3,8 +3,6 @@
 //! [`Look`] opens the data of a [`Builder`] other than for reading minibatches: to [inspect](Look::inspect) and check
 //! them, to see their sequences or their order, to time the stages of reading.
 
-#![allow(missing_docs, reason = "names that say everything stand alone")]
-
 pub mod convert;
 pub mod inspect;
 pub mod order;

@@ -67,7 +67,7 @@ pub struct Work {
 }
 
 impl Stages {
-    pub fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Stages> {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Stages> {
         let mut settings = settings.clone();
         // What is measured is work that a cache, or an earlier stage, would save.
         settings.deserializers.iter_mut().for_each(|one| one.keep_nothing());

@@ -51,8 +51,7 @@ pub struct BriefMember {
 }
 
 impl Brief {
-    #[doc(hidden)]
-    pub fn open(settings: &ReaderSettings) -> Result<Option<Brief>> {
+    pub(crate) fn open(settings: &ReaderSettings) -> Result<Option<Brief>> {
         let corpus = build::corpus(settings);
         let mut members = Vec::with_capacity(settings.deserializers.len());
         for one in &settings.deserializers {

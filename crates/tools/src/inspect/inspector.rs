@@ -51,8 +51,7 @@ const AHEAD: u64 = 2;
 
 impl Inspector {
     /// Opens the deserializers of these settings.
-    #[doc(hidden)]
-    pub fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Inspector> {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Inspector> {
         let mut settings = settings.clone();
         // Checks report warnings whatever the trace level says.
         settings.deserializers.iter_mut().for_each(|one| one.report_warnings());

@@ -70,8 +70,7 @@ pub enum Values {
 }
 
 impl SequenceReader {
-    #[doc(hidden)]
-    pub fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<SequenceReader> {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<SequenceReader> {
         let pool = Pool::shared()?;
         let corpus = build::corpus(settings);
         let incremental = settings.deserializers.len() == 1;

@@ -100,7 +100,7 @@ pub struct OrderedSequence {
 
 impl SequenceOrder {
     /// Opens the data, and begins an epoch.
-    pub fn open(settings: &ReaderSettings, others: &Others<'_>, epoch: &Epoch) -> Result<SequenceOrder> {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>, epoch: &Epoch) -> Result<SequenceOrder> {
         let pool = Pool::shared()?;
         let corpus = build::corpus(settings);
         let opened = build::open_each(settings, others, &corpus, &pool, false).collect::<Result<Vec<_>>>()?;
@@ -113,7 +113,7 @@ impl SequenceOrder {
     }
 
     /// The order of sequences that are indexed already.
-    pub fn over(
+    pub(crate) fn over(
         table: Arc<dyn Deserializer>,
         settings: &ReaderSettings,
         corpus: Arc<Corpus>,
