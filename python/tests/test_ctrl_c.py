@@ -184,7 +184,7 @@ PROGRAMS = {
     "a long conversion": (
         "",
         (
-            "with open('large', 'wb') as file:\n    for _ in range(200): file.write(os.urandom(1000) * 1000)\n"
+            "with open('large', 'wb') as file:\n    for _ in range(200): file.write(os.urandom(1_000_000))\n"
             "ready(); compress('large', 'large.zst', level=19)"
         ),
     ),
