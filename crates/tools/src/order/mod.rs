@@ -100,7 +100,11 @@ pub struct OrderedSequence {
 
 impl SequenceOrder {
     /// Opens the data, and begins an epoch.
-    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>, epoch: &Epoch) -> Result<SequenceOrder> {
+    pub(crate) fn open(
+        settings: &ReaderSettings,
+        others: &Others<'_>,
+        epoch: &Epoch,
+    ) -> Result<SequenceOrder> {
         let pool = Pool::shared()?;
         let corpus = build::corpus(settings);
         let opened = build::open_each(settings, others, &corpus, &pool, false).collect::<Result<Vec<_>>>()?;
