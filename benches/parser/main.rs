@@ -139,8 +139,7 @@ fn find_numbers(text: &[u8]) -> Vec<&[u8]> {
 }
 
 fn main() -> ExitCode {
-    // `cargo bench` adds a flag; there is nothing to time without a configuration.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [config] = arguments.as_slice() else {
         eprintln!("usage: parser CONFIG\n(`cargo xtask bench --parser` runs this program)");
         return ExitCode::FAILURE;

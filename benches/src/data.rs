@@ -55,7 +55,7 @@ impl Data {
 pub fn program(project: &Project, name: &str) -> Result<String> {
     project.part(&format!("the program {name}, release mode"), || {
         let build = dist::release(project, "build");
-        let build = build.args(["--package", "cntk-reader", "--bench", name]);
+        let build = build.args(["--package", "cntk-reader-bench-programs", "--bin", name]);
         let messages = build.arg("--message-format=json-render-diagnostics").output()?;
         let own = executables(&messages).filter(|program| program.name == name);
         own.map(|program| program.path).last().context("cargo built no program")

@@ -59,8 +59,7 @@ fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo bench` adds this flag; there is nothing to time without data.
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).filter(|&a| a != "--bench").collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
