@@ -6,7 +6,7 @@ use tooling::project::Project;
 use tooling::{Tally, python};
 
 /// A linter of Markdown as a program in a package of PyPI.
-const RUMDL: &str = "astral-dev-toolchain-rumdl==0.2.79";
+const RUMDL: &str = "rumdl==0.3.0";
 /// Its rules about links to headings, and to files.
 const LINKS: &str = "MD051,MD057";
 
