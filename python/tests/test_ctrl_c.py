@@ -96,7 +96,8 @@ PROGRAMS = {
         "get_chunk",
         (
             "source = MinibatchSource(Rows(), randomize=False); source.next_minibatch(9); blocks.set()\n"
-            "while not lines: source.next_minibatch(9)\n"
+            # Slowly: a read that runs out of chunks before the load ahead says so would wait itself.
+            "while not lines: source.next_minibatch(9); time.sleep(0.01)\n"
             "source.close()"
         ),
     ),
@@ -109,7 +110,7 @@ PROGRAMS = {
             "        if blocks.is_set(): waits.set(); go_on.wait(100)\n"
             "        return {'x': np.ones((100, 3), np.float32)}\n"
             "other = MinibatchSource(Ahead(), randomize=False); other.next_minibatch(9); blocks.set()\n"
-            "while not waits.is_set(): other.next_minibatch(9)\n"
+            "while not waits.is_set(): other.next_minibatch(9); time.sleep(0.01)\n"
             "MinibatchSource(Rows()).next_minibatch(9)"
         ),
     ),
