@@ -90,7 +90,8 @@ fn orders(line: &str) -> Option<u64> {
 /// The crates with protocols between threads.
 const CRATES: [&str; 4] = ["cntk-reader-core", "cntk-reader-text", "cntk-reader-engine", "cntk-reader"];
 
-/// The test programs, built: in a folder of their own, because all of the library's crates are compiled with the model.
+/// The test programs, built: in a folder of their own, because all of the library's crates are
+/// compiled with the model.
 fn tests(project: &Project) -> Result<Vec<Run>> {
     let flags = "--cfg shuttle -D warnings";
     let build = project.cargo("test").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", folder(project));

@@ -1,5 +1,6 @@
-//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its interface: values and
-//! streams, errors, options, files, threads, memory, and the traits between formats and the engine.
+//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its
+//! interface: values and streams, errors, options, files, threads, memory, and the traits between
+//! formats and the engine.
 //!
 //! Imports point down: this crate names no format and not the engine.
 

@@ -1,5 +1,6 @@
-//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its interface: composes sources by
-//! key, randomizes in rolling windows, packs minibatches, checkpoints. Names no format.
+//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its
+//! interface: composes sources by key, randomizes in rolling windows, packs minibatches,
+//! checkpoints. Names no format.
 
 #![allow(missing_docs, reason = "internal: names that say everything stand alone")]
 

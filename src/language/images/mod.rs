@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(in crate::language) const TYPE: &str = "ImageDeserializer";
 pub(in crate::language) const BASE64_TYPE: &str = "Base64ImageDeserializer";
 
-/// What is not in the section of a deserializer, but known where it is read.
+/// Facts that the section of a deserializer does not state, but its reader knows.
 #[cfg_attr(not(feature = "images"), allow(dead_code, reason = "only the part that is left out reads them"))]
 #[derive(Debug, Clone, Copy)]
 pub(in crate::language) struct Common<'a> {
@@ -31,7 +31,7 @@ pub(in crate::language) struct Common<'a> {
     pub scope: Scope<'a>,
 }
 
-/// What is not in the section of a transform, but known where it is read.
+/// Facts that the section of a transform does not state, but its reader knows.
 #[cfg_attr(not(feature = "images"), allow(dead_code, reason = "only the part that is left out reads them"))]
 #[derive(Debug, Clone, Copy)]
 pub(in crate::language) struct Scope<'a> {
@@ -41,10 +41,10 @@ pub(in crate::language) struct Scope<'a> {
     pub users: &'a [&'a str],
 }
 
-/// Whether a stream of a deserializer has a transform of a module that the library does not have. What is wrong with the section
-/// is not found out here.
+/// Whether a stream of a deserializer has a transform of a module that the library does not have.
+/// Errors of the section are found elsewhere.
 pub(in crate::language) fn has_foreign(deserializer: &Section) -> bool {
-    // What is looked at here does not count as read.
+    // Keys that are looked at here do not count as read.
     let Ok(input) = deserializer.unlogged().section("input") else { return false };
     let names_other = |transform: &Section| {
         transform.exists_here("module")
@@ -72,8 +72,9 @@ pub(super) fn tolerate(one: &mut dyn Format, max_errors: u64) {
     let _ = (one, max_errors);
 }
 
-/// Reads the transforms of a deserializer that is not for images: CNTK 2.7 has none. `number`: the deserializer's. Those of
-/// streams without `imageShape` are passed over if that `must` be there; otherwise the streams have shapes of their own.
+/// Reads the transforms of a deserializer that is not for images: CNTK 2.7 has none. `number`: the
+/// deserializer's. Those of streams without `imageShape` are passed over if that `must` be there;
+/// otherwise the streams have shapes of their own.
 #[cfg(feature = "images")]
 pub(super) fn read_streams(
     deserializer: &Section,

@@ -16,7 +16,7 @@ use cntk_reader_core::stream::ElementType;
 /// The type that stands for Kaldi's archives in configurations.
 pub(super) const KALDI: &str = "KaldiDeserializer";
 
-/// What is not in the section of a deserializer, but known where it is read.
+/// Facts that the section of a deserializer does not state, but its reader knows.
 #[cfg_attr(not(feature = "speech"), allow(dead_code, reason = "only the part that is left out reads them"))]
 #[derive(Debug, Clone, Copy)]
 pub(in crate::language) struct Common {
