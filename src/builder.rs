@@ -200,7 +200,8 @@ impl Builder {
         self
     }
 
-    /// Opens something by the settings that all of this makes together: for this project's other crates, no promise.
+    /// Opens something by the settings that all of this makes together: for this project's other
+    /// crates, no promise.
     #[doc(hidden)]
     pub fn with_settings<R>(
         self,

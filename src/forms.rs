@@ -33,7 +33,8 @@ pub struct Packed<T> {
 }
 
 /// The values of a sparse stream in compressed columns, like
-/// [`SparseColumns`](cntk_reader_engine::pack::SparseColumns): in each column indices ascend, and none is there twice.
+/// [`SparseColumns`](cntk_reader_engine::pack::SparseColumns): in each column indices ascend, and
+/// none is there twice.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct CanonicalColumns<T> {

@@ -146,9 +146,10 @@ pub use reader::Reader;
 
 /// Data files that are not in the file system, and compressed ones.
 ///
-/// [`mount`](files::mount) a [`FileSystem`](files::FileSystem) for a scheme, and every path of a data file that begins with this
-/// scheme is opened by it. Files whose names end in `.zst` or `.gz` are read like the plain files; the package
-/// `cntk-reader-tools` writes those that are read fastest. The guide `docs/storage.md` has more.
+/// [`mount`](files::mount) a [`FileSystem`](files::FileSystem) for a scheme, and every path of a
+/// data file that begins with this scheme is opened by it. Files whose names end in `.zst` or `.gz`
+/// are read like the plain files; the package `cntk-reader-tools` writes those that are read
+/// fastest. The guide `docs/storage.md` has more.
 pub mod files {
     pub use cntk_reader_core::file::mounted::{FileSystem, RemoteFile, mount, unmount};
 }

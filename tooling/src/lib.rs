@@ -1,6 +1,6 @@
 //! The parts that the project's own commands share: paths of the checkout, running programs, the
-//! tools that they need, and the library as they build it. The commands are in `xtask`, `oracle` and
-//! `benches`.
+//! tools that they need, and the library as they build it. The commands are in `xtask`, `oracle`
+//! and `benches`.
 
 #[macro_use]
 pub mod console;

@@ -54,7 +54,7 @@ impl Default for cntk_reader_configuration {
 pub(super) const NO_RANK: u64 = u64::MAX;
 
 /// The flag whether minibatches continue past the end of a sweep.
-pub(super) fn cross_sweeps(flag: u64) -> Result<bool> {
+fn cross_sweeps(flag: u64) -> Result<bool> {
     match flag {
         0 | 1 => Ok(flag == 1),
         _ => Err(Error::argument(format!("'cross_sweeps' is {flag}. Expected 1 or 0."))),
@@ -62,7 +62,7 @@ pub(super) fn cross_sweeps(flag: u64) -> Result<bool> {
 }
 
 /// The rank of a worker. Without one, each of several would read the share of the first.
-pub(super) fn rank(rank: u64, workers: u64) -> Result<u64> {
+fn rank(rank: u64, workers: u64) -> Result<u64> {
     match (rank, workers) {
         (NO_RANK, 0 | 1) => Ok(0),
         (NO_RANK, _) => {

@@ -176,7 +176,8 @@ impl Drop for cntk_reader_deserializer {
     }
 }
 
-/// Opens one of the library's deserializers. Unknown types are refused by [`language::text_deserializer`], in CNTK's words.
+/// Opens one of the library's deserializers. Unknown types are refused by
+/// [`language::text_deserializer`], in CNTK's words.
 fn open_by_type(
     name: &str,
     section: &Section,

@@ -1,14 +1,14 @@
 //! Epochs.
 
 use super::call::{call, given, input};
-use super::configuration::{NO_RANK, cross_sweeps, rank};
+use super::configuration::{NO_RANK, cntk_reader_configuration};
 use super::error::cntk_reader_error;
 use super::reader::cntk_reader;
 use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader_engine::reader::{Epoch, EpochState, ReadConfig};
+use cntk_reader_engine::reader::{Epoch, EpochState};
 use std::mem::MaybeUninit;
 
 /// An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
@@ -66,16 +66,18 @@ impl TryFrom<cntk_reader_epoch> for Epoch {
     type Error = Error;
 
     fn try_from(epoch: cntk_reader_epoch) -> Result<Self> {
-        let cross_sweeps = cross_sweeps(epoch.cross_sweeps)?;
-        let cntk_reader_epoch { workers, minibatch_size, truncation_length, right_splice, .. } = epoch;
-        let read = ReadConfig::new(minibatch_size).worker(rank(epoch.rank, workers)?, workers);
-        let read = read.truncation_length(truncation_length).right_splice(right_splice);
-        Ok(Epoch {
-            read: read.cross_sweeps(cross_sweeps),
-            samples: epoch.samples,
-            sweeps: epoch.sweeps,
-            index: epoch.index,
-        })
+        let cntk_reader_epoch { workers, rank, minibatch_size, samples, sweeps, index, .. } = epoch;
+        let cntk_reader_epoch { truncation_length, right_splice, cross_sweeps, .. } = epoch;
+        let read = cntk_reader_configuration {
+            struct_size: size_of::<cntk_reader_configuration>(),
+            workers,
+            rank,
+            minibatch_size,
+            truncation_length,
+            right_splice,
+            cross_sweeps,
+        };
+        Ok(Epoch { read: read.try_into()?, samples, sweeps, index })
     }
 }
 
@@ -98,8 +100,9 @@ pub enum cntk_reader_epoch_state {
 impl From<Epoch> for cntk_reader_epoch {
     fn from(epoch: Epoch) -> Self {
         let Epoch { read, samples, sweeps, index } = epoch;
-        let ReadConfig { workers, rank, minibatch_size, .. } = read;
-        let ReadConfig { truncation_length, right_splice, cross_sweeps, .. } = read;
+        let read = cntk_reader_configuration::from(read);
+        let cntk_reader_configuration { workers, rank, minibatch_size, .. } = read;
+        let cntk_reader_configuration { truncation_length, right_splice, cross_sweeps, .. } = read;
         cntk_reader_epoch {
             struct_size: size_of::<Self>(),
             workers,
@@ -107,7 +110,7 @@ impl From<Epoch> for cntk_reader_epoch {
             minibatch_size,
             truncation_length,
             right_splice,
-            cross_sweeps: cross_sweeps.into(),
+            cross_sweeps,
             samples,
             sweeps,
             index,

@@ -35,7 +35,8 @@ pub enum ErrorKind {
     User = 7,
     /// A mistake of this library. The object that reported it refuses further use.
     Internal = 8,
-    /// The call was ended by [`Canceller::cancel`](crate::runtime::cancel::Canceller::cancel). The object is as it was before the call.
+    /// The call was ended by [`Canceller::cancel`](crate::runtime::cancel::Canceller::cancel). The
+    /// object is as it was before the call.
     Cancelled = 9,
     /// There is not enough memory. The reader can be used further: the call that is made next does what the failed one would have.
     Memory = 10,

@@ -211,7 +211,8 @@ impl SparseView<'_> {
 pub enum Loaded<'a> {
     /// Its data.
     Data(SequenceView<'a>),
-    /// Left out by its deserializer, which has counted it already ([`crate::format::ChunkErrors::commit`]).
+    /// Left out by its deserializer, which has counted it already
+    /// ([`crate::format::ChunkErrors::commit`]).
     Skipped,
     /// Invalid (a broken image ...): left out, and counted against the reader's `maxErrors`.
     Invalid,

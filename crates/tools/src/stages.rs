@@ -1,8 +1,9 @@
 //! The stages of reading, each alone: what bounds the speed of reading certain data on a certain machine.
 //!
-//! A reader reads bytes, indexes and parses them, draws the order of sequences and packs minibatches, several of these at the same
-//! time. [`Builder::stages`](crate::Look::stages) opens data to run one stage after the other, for the caller to time. Every stage runs
-//! on as many threads as [`set_threads`](cntk_reader_core::runtime::pool::set_threads) says when it begins.
+//! A reader reads bytes, indexes and parses them, draws the order of sequences and packs
+//! minibatches, several of these at the same time. [`Look::stages`](crate::Look::stages) opens
+//! data to run one stage after the other, for the caller to time. Every stage runs on as many
+//! threads as [`set_threads`](cntk_reader_core::runtime::pool::set_threads) says when it begins.
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {

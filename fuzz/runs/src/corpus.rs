@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tooling::project::{Project, empty_folder};
 
-/// A file is taken if it adds at least this part of the edges that all inputs of a target reach. That
-/// makes some six files for each target, and a second `--minimize` takes the same ones.
+/// A file is taken if it adds at least this part of the edges that all inputs of a target reach.
+/// That makes some six files for each target, and a second `--minimize` takes the same ones.
 const LEAST: usize = 60;
 
 /// How the names of inputs begin that failed once. They stay, whatever they reach.
@@ -67,8 +67,8 @@ impl File {
     }
 }
 
-/// The files that failed, and then those that reach the most: each one adds more edges to those before
-/// it than any other would, or as many edges and more features.
+/// The files that failed, and then those that reach the most: each one adds more edges to those
+/// before it than any other would, or as many edges and more features.
 fn best(notes: &str) -> Vec<PathBuf> {
     let mut files = files(notes);
     files.retain(|file| file.has_failed() || file.size <= LONGEST);
@@ -92,9 +92,9 @@ fn best(notes: &str) -> Vec<PathBuf> {
     best
 }
 
-/// The notes have the number of files, that of the files of the first folder, the paths, and for each
-/// file lines with its number: `STARTED number size` and `FT number features`. An edge has eight
-/// features, one for each range of how often it is taken.
+/// The notes have the number of files, that of the files of the first folder, the paths, and for
+/// each file lines with its number: `STARTED number size` and `FT number features`. An edge has
+/// eight features, one for each range of how often it is taken.
 fn files(notes: &str) -> Vec<File> {
     let mut lines = notes.lines();
     let count: usize = lines.next().and_then(|count| count.parse().ok()).unwrap_or(0);

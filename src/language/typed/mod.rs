@@ -1,7 +1,7 @@
 //! Configurations written in Rust instead of CNTK's language.
 //!
-//! A builder only collects [`Values`]; [`crate::language`] reads them as it reads those of a text, with the same defaults,
-//! checks and messages.
+//! A builder only collects [`Values`]; [`crate::language`] reads them as it reads those of a text,
+//! with the same defaults, checks and messages.
 
 #[cfg(feature = "images")]
 pub mod image;

@@ -38,7 +38,8 @@ impl Fetched {
         })
     }
 
-    /// Why the sequence is invalid: see [`FetchedData::failure`](super::fetch::FetchedData::failure).
+    /// Why the sequence is invalid: see
+    /// [`FetchedData::failure`](super::fetch::FetchedData::failure).
     pub fn failure(&self) -> Option<&Failure> {
         self.parts.parts.iter().find_map(|part| part.data.failure())
     }

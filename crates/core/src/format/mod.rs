@@ -150,7 +150,8 @@ pub struct SourceFacts {
     pub is_fetched_ahead: bool,
     /// How chunks are loaded.
     pub loading: Loading,
-    /// It runs code that is not the library's, which must not go on when the process ends: see [`crate::runtime::exit`].
+    /// It runs code that is not the library's, which must not go on when the process ends: see
+    /// [`crate::runtime::exit`].
     pub is_foreign: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Text of messages: escapes for invisible characters, suggestions for misspelled names, names that come twice.
+//! Text of messages: escapes for invisible characters, suggestions for misspelled names, names that
+//! come twice.
 
 pub mod names;
 pub mod shown;

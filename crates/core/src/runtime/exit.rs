@@ -22,8 +22,8 @@
 //!
 //! A host whose code must not be called any more before the process itself ends, as Python's, calls [`close`] by itself.
 //!
-//! What is inside is counted by atomics. The only lock is held across forks (see [`crate::runtime::fork`]), so that a child never
-//! inherits it locked.
+//! What is inside is counted by atomics. The only lock is held across forks (see
+//! [`crate::runtime::fork`]), so that a child never inherits it locked.
 
 use crate::Error;
 use crate::runtime::fork::{self, Hooks, Position, Process};

@@ -10,8 +10,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// Locks over those of a module with the interface of `std::sync`. The model ([`crate::runtime::sync`]) makes its own by this, so what it
-/// checks are these locks.
+/// Locks over those of a module with the interface of `std::sync`. The model
+/// ([`crate::runtime::sync`]) makes its own by this, so what it checks are these locks.
 macro_rules! locks {
     ($sync:ident) => {
         /// A lock for one thread at a time.

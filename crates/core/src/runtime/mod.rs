@@ -1,4 +1,5 @@
-//! Threads, and their end: the pool, shared work, cancellation, forks, locks, the exit of the process.
+//! Threads, and their end: the pool, shared work, cancellation, forks, locks, the exit of the
+//! process.
 
 pub mod cancel;
 pub mod delivery;

@@ -1,4 +1,5 @@
-//! Fetches the sequences of a minibatch from chunks that do not have them ready: see [`cntk_reader_core::format::fetch`].
+//! Fetches the sequences of a minibatch from chunks that do not have them ready: see
+//! [`cntk_reader_core::format::fetch`].
 
 use crate::pack::explain::Explain;
 use crate::randomize::Selection;

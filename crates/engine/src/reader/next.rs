@@ -17,10 +17,11 @@ impl Reader {
     /// apart. [`Reader::next`] leaves out the minibatches that are no step.
     ///
     /// After an error in the data the reader goes on after the sequences that could not be
-    /// delivered, as CNTK 2.7 does. An error of the kind [`ErrorKind::Io`](cntk_reader_core::ErrorKind::Io) or
-    /// [`ErrorKind::Memory`](cntk_reader_core::ErrorKind::Memory) may pass: the next read tries to deliver the
-    /// same minibatch. A file that is missing, or that this process may not read, stays so, and the
-    /// reader goes on as after an error in the data.
+    /// delivered, as CNTK 2.7 does. An error of the kind
+    /// [`ErrorKind::Io`](cntk_reader_core::ErrorKind::Io) or
+    /// [`ErrorKind::Memory`](cntk_reader_core::ErrorKind::Memory) may pass: the next read tries to
+    /// deliver the same minibatch. A file that is missing, or that this process may not read, stays
+    /// so, and the reader goes on as after an error in the data.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.prepare(None)?;
         self.deliver()

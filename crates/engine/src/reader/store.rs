@@ -21,8 +21,10 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
     loading: Loading,
-    /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit)). As long as the
-    /// greatest chunk id needed so far requires. Shared with the threads that pack, which finish before the window moves.
+    /// The chunks ready for packing, by chunk id: loaded, and their errors counted
+    /// ([`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit)). As long as the
+    /// greatest chunk id needed so far requires. Shared with the threads that pack, which finish
+    /// before the window moves.
     resident: Resident,
     /// The ids of the chunks in `resident`.
     held: Vec<ChunkId>,

@@ -72,8 +72,9 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The part of the decoded image that the chain needs: what crops take, if nothing comes before them, and what the
-    /// padding after them takes from around that. [`Chain::apply`](super::Chain::apply) gets that part alone.
+    /// The part of the decoded image that the chain needs: what crops take, if nothing comes before
+    /// them, and what the padding after them takes from around that.
+    /// [`Chain::apply`](super::Chain::apply) gets that part alone.
     pub fn region(&self) -> Region {
         self.region
     }

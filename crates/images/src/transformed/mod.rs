@@ -1,9 +1,10 @@
 //! Transforms over the dense streams of any deserializer, whose samples are images of numbers: channels, columns, rows, the
 //! channels varying fastest.
 //!
-//! [`Transformed`] wraps a deserializer. Its sequences are [fetched](cntk_reader_core::format::fetch): what a sequence has in the streams that are
-//! transformed is made when a minibatch needs it; all else is handed on as it lies in the wrapped chunk. CNTK 2.7 transforms
-//! nothing but images.
+//! [`Transformed`] wraps a deserializer. Its sequences are
+//! [fetched](cntk_reader_core::format::fetch): what a sequence has in the streams that are
+//! transformed is made when a minibatch needs it; all else is handed on as it lies in the wrapped
+//! chunk. CNTK 2.7 transforms nothing but images.
 
 mod options;
 mod output;

@@ -1,8 +1,9 @@
 //! CNTK binary format (CBF): chunks of sequences whose values are used where they lie.
 //!
-//! Two layouts go by this name, see [`header`]. [`layout_cntk`] and [`layout_documented`] each read a chunk into a recycled
-//! [buffer](cntk_reader_core::format::buffer), walk over it once, compare every count with the bytes that are there, and record where sequences begin. The
-//! [`chunk`] hands out views into the buffer. Values are used as the file has them: little-endian, like the hosts.
+//! Two layouts go by this name, see [`header`]. [`layout_cntk`] and [`layout_documented`] each read
+//! a chunk into a recycled [buffer](cntk_reader_core::format::buffer), walk over it once, compare
+//! every count with the bytes that are there, and record where sequences begin. The [`chunk`] hands
+//! out views into the buffer. Values are used as the file has them: little-endian, like the hosts.
 //!
 //! The key of a sequence is its ordinal in the file.
 

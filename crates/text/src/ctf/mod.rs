@@ -1,11 +1,13 @@
 //! CNTK text format (CTF): lines of named samples, dense or sparse, grouped into sequences.
 //!
-//! The [`index`] has the place of every sequence. To be loaded, a chunk is cut into [`segment`]s of `2^n` sequences each. One
-//! thread reads and parses a segment into flat arrays ([`parse::fast`], or [`parse::exact`] for whatever is unusual), which
-//! are then copied into memory of their size ([`cntk_reader_core::memory::compact::arena`]). The [`chunk`] hands out views of that memory.
+//! The [`index`] has the place of every sequence. To be loaded, a chunk is cut into [`segment`]s of
+//! `2^n` sequences each. One thread reads and parses a segment into flat arrays ([`parse::fast`],
+//! or [`parse::exact`] for whatever is unusual), which are then copied into memory of their size
+//! ([`cntk_reader_core::memory::compact::arena`]). The [`chunk`] hands out views of that memory.
 //!
-//! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which they are used. As chunks
-//! are loaded in any order, loading only counts the errors of a chunk; [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit) adds them up.
+//! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which
+//! they are used. As chunks are loaded in any order, loading only counts the errors of a chunk;
+//! [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit) adds them up.
 
 mod advice;
 mod check;
@@ -174,8 +176,8 @@ impl TextDeserializer {
         })
     }
 
-    /// Allows small numbers to be stored narrow ([`cntk_reader_core::memory::compact::narrow`]), as packers can read them. To be called before
-    /// anything is loaded.
+    /// Allows small numbers to be stored narrow ([`cntk_reader_core::memory::compact::narrow`]), as
+    /// packers can read them. To be called before anything is loaded.
     #[must_use]
     pub fn narrow(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -356,7 +358,9 @@ impl Deserializer for TextDeserializer {
 }
 
 impl TextFile {
-    /// Loads a chunk. Fails here, and not only in [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit), if no number of errors that are left can be enough.
+    /// Loads a chunk. Fails here, and not only in
+    /// [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit), if no number of
+    /// errors that are left can be enough.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {

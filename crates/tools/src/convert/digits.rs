@@ -1,9 +1,10 @@
 //! Numbers as text that CNTK reads back to the same bits.
 //!
-//! CNTK does not round numbers correctly ([`cntk_reader_text::ctf::parse::number`]), so the shortest digits that name a
-//! number are a good guess and no more. A guess is read back; if it is read as another number, its neighbours are
-//! tried, and other ways to write them that go through other roundings: with the point elsewhere and the exponent to
-//! make up for it. Single precision takes the first guess nearly always, doubles of 17 digits a few.
+//! CNTK does not round numbers correctly ([`cntk_reader_text::ctf::parse::number`]), so the
+//! shortest digits that name a number are a good guess and no more. A guess is read back; if it is
+//! read as another number, its neighbours are tried, and other ways to write them that go through
+//! other roundings: with the point elsewhere and the exponent to make up for it. Single precision
+//! takes the first guess nearly always, doubles of 17 digits a few.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;

@@ -93,12 +93,14 @@ impl BareFiles {
         &self.0
     }
 
-    /// Opens the data to look at them, as [`Builder::inspect`](crate::Look::inspect) does. Labels may stand alone.
+    /// Opens the data to look at them, as [`Look::inspect`](crate::Look::inspect) does. Labels
+    /// may stand alone.
     pub fn inspect(&self) -> Result<Inspector> {
         self.open(Inspector::open)
     }
 
-    /// Opens the data to look at their sequences, as [`Builder::sequences`](crate::Look::sequences) does. Labels may stand alone.
+    /// Opens the data to look at their sequences, as [`Look::sequences`](crate::Look::sequences)
+    /// does. Labels may stand alone.
     pub fn sequences(&self) -> Result<SequenceReader> {
         self.open(SequenceReader::open)
     }

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 /// Files of a list whose samples are looked at.
 const LOOKED_AT: usize = 8;
 
-/// What index caches say of data: see [`Builder::brief`](crate::Look::brief).
+/// What index caches say of data: see [`Look::brief`](crate::Look::brief).
 ///
 /// Numbers of sequences and bytes are exact. Lengths are those of some sequences if there are very many, and what samples are
 /// like is seen in some places of the files.

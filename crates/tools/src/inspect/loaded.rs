@@ -42,8 +42,9 @@ fn repeats_in(view: &SequenceView<'_>, finder: &mut RepeatFinder) -> Option<(u64
 /// Sequences that are fetched and looked at together.
 const TOGETHER: u32 = 64;
 
-/// Looks at a loaded chunk of a deserializer whose keys are those of the corpus. `helpers` help to fetch sequences, if they are
-/// fetched; then this must not run on a thread of the pool, which users' code may wait for.
+/// Looks at a loaded chunk of a deserializer whose keys are those of the corpus. `helpers` help to
+/// fetch sequences, if they are fetched; then this must not run on a thread of the pool, which
+/// users' code may wait for.
 pub(super) fn check_loaded(
     source: &dyn Deserializer,
     corpus: &Corpus,
@@ -171,7 +172,8 @@ fn key_text(source: &dyn Deserializer, id: SequenceId, corpus: &Corpus) -> Optio
     keys.first().map(|&key| source.diagnostics().key_text(key, corpus))
 }
 
-/// Fetches all sequences and looks at them. What is random about them is drawn one after the other, as a reader does.
+/// Fetches all sequences and looks at them. What is random about them is drawn one after the other,
+/// as a reader does.
 fn look_at_fetched(
     source: &dyn Deserializer,
     corpus: &Corpus,

@@ -1,8 +1,9 @@
 //! Looking at data without reading minibatches: what a file is, what it has, and what is wrong with it.
 //!
-//! [`Builder::inspect`](crate::Look::inspect) opens the deserializers of a configuration for an [`Inspector`]. It
-//! describes them ([`InspectedMember`]), and [checks](Inspector::check) their data: the engine's own parsers read everything, in
-//! parallel, and all that they would report is listed in the order of the data, with file, line, offset, stream and key.
+//! [`Look::inspect`](crate::Look::inspect) opens the deserializers of a configuration for an
+//! [`Inspector`]. It describes them ([`InspectedMember`]), and [checks](Inspector::check) their
+//! data: the engine's own parsers read everything, in parallel, and all that they would report is
+//! listed in the order of the data, with file, line, offset, stream and key.
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {

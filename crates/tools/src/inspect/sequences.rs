@@ -17,8 +17,9 @@ use std::sync::Arc;
 
 /// Reads sequences by their numbers: they count from 0 in the order of the data.
 ///
-/// Made by [`Builder::sequences`](crate::Look::sequences). A chunk is loaded for its first sequence and kept until a
-/// sequence of another chunk is read, so reading in ascending order loads each chunk once.
+/// Made by [`Look::sequences`](crate::Look::sequences). A chunk is loaded for its first sequence
+/// and kept until a sequence of another chunk is read, so reading in ascending order loads each
+/// chunk once.
 pub struct SequenceReader {
     deserializer: Arc<dyn Deserializer>,
     corpus: Arc<Corpus>,

@@ -1,9 +1,9 @@
 //! The order in which a reader delivers sequences, without reading their data.
 //!
-//! The order is a pure function of the seed, the sweep, the randomization window and the table of chunks.
-//! [`Builder::order`](crate::Look::order) opens and indexes the files of a configuration and gives a [`SequenceOrder`], which
-//! goes through the minibatches of one worker: which sequences each has, and where these are in the data. [`Shuffle`] measures how
-//! well they are mixed.
+//! The order is a pure function of the seed, the sweep, the randomization window and the table of
+//! chunks. [`Look::order`](crate::Look::order) opens and indexes the files of a configuration
+//! and gives a [`SequenceOrder`], which goes through the minibatches of one worker: which sequences
+//! each has, and where these are in the data. [`Shuffle`] measures how well they are mixed.
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {
@@ -50,9 +50,11 @@ use std::sync::Arc;
 
 /// The minibatches of one worker in an epoch: which sequences they have, not their data.
 ///
-/// They are the minibatches that [`Reader`](cntk_reader::Reader) delivers for the same settings and epoch, with two exceptions: sequences
-/// that turn out to be invalid when they are read are still listed here, and in truncated mode, where the parts of a sequence spread
-/// over several minibatches, sequences are listed in the order in which they are begun, in portions of the minibatch size.
+/// They are the minibatches that [`Reader`](cntk_reader::Reader) delivers for the same settings and
+/// epoch, with two exceptions: sequences that turn out to be invalid when they are read are still
+/// listed here, and in truncated mode, where the parts of a sequence spread over several
+/// minibatches, sequences are listed in the order in which they are begun, in portions of the
+/// minibatch size.
 pub struct SequenceOrder {
     table: Arc<dyn Deserializer>,
     timeline: Box<dyn Timeline>,

@@ -12,9 +12,10 @@
 //!
 //! A [`Factory`] makes the deserializers of other modules while a reader is opened.
 //!
-//! Nothing that user code gives is trusted: shapes, strides, ranges and counts are checked when a chunk is loaded, and
-//! an error names the chunk and the stream. User code runs on threads of its own ([`crate::format::loader`]), never on the library's
-//! pool, so that it may itself wait for readers of this library.
+//! Nothing that user code gives is trusted: shapes, strides, ranges and counts are checked when a
+//! chunk is loaded, and an error names the chunk and the stream. User code runs on threads of its
+//! own ([`crate::format::loader`]), never on the library's pool, so that it may itself wait for
+//! readers of this library.
 
 mod arrays;
 mod buffer;

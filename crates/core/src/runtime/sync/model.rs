@@ -1,5 +1,5 @@
-//! The model: the interface of [`crate::runtime::lock`] over Shuttle's primitives, and a pool of threads with the part of rayon's interface that
-//! [`crate::runtime::pool`] uses.
+//! The model: the interface of [`crate::runtime::lock`] over Shuttle's primitives, and a pool of
+//! threads with the part of rayon's interface that [`crate::runtime::pool`] uses.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};

@@ -1,8 +1,9 @@
 //! Frame mode: each sample of an utterance as a sequence of its own.
 //!
-//! Deserializers of speech list utterances. [`Frames`] wraps one of them, or a [bundle](super::bundle) of several, and lists
-//! its frames: they have the utterance's key and count as one sample each. A loaded chunk hands out the wrapped
-//! chunk's views, cut to one sample ([`SequenceView::sample`](cntk_reader_core::sequence::SequenceView::sample)); nothing is copied.
+//! Deserializers of speech list utterances. [`Frames`] wraps one of them, or a
+//! [bundle](super::bundle) of several, and lists its frames: they have the utterance's key and
+//! count as one sample each. A loaded chunk hands out the wrapped chunk's views, cut to one sample
+//! ([`SequenceView::sample`](cntk_reader_core::sequence::SequenceView::sample)); nothing is copied.
 
 mod index;
 #[cfg(test)]

@@ -142,9 +142,10 @@ impl Index {
         file.if_unchanged(index).map_err(|error| error.in_file(file.path()))
     }
 
-    /// Builds the start of the index from the file, at least one chunk if there is one. The rest is built in the background
-    /// as `ChunkTableExt::chunk` gets near it, and mistakes in the rest of the file are found only then. Small files, and files
-    /// with an index cache, are indexed at once.
+    /// Builds the start of the index from the file, at least one chunk if there is one. The rest is
+    /// built in the background as `ChunkTableExt::chunk` gets near it, and mistakes in the rest of
+    /// the file are found only then. Small files, and files with an index cache, are indexed at
+    /// once.
     pub fn open_incremental(
         file: &DataFile,
         options: &IndexOptions,

@@ -30,11 +30,13 @@
 //!
 //! # Three instruction sets
 //!
-//! A shape is written once, generic over the trait [`simd::Simd`], which has three implementations: portable code on registers of
-//! 8 bytes, AVX2 and AVX-512. The trait knows bytes, masks and numbers; streams, samples, templates and columns are known to the
-//! shapes alone. `dispatch!` ([`cntk_reader_core::cpu::processor`]) compiles the parser of lines once for each instruction set, and chooses
-//! when a file is opened. Everything between this choice and the instructions must be inlined: a closure that the compiler does not
-//! inline is compiled without AVX-512, and text then takes three times as long, which happened with `array::map` as well.
+//! A shape is written once, generic over the trait [`simd::Simd`], which has three implementations:
+//! portable code on registers of 8 bytes, AVX2 and AVX-512. The trait knows bytes, masks and
+//! numbers; streams, samples, templates and columns are known to the shapes alone. `dispatch!`
+//! ([`cntk_reader_core::cpu::processor`]) compiles the parser of lines once for each instruction
+//! set, and chooses when a file is opened. Everything between this choice and the instructions must
+//! be inlined: a closure that the compiler does not inline is compiled without AVX-512, and text
+//! then takes three times as long, which happened with `array::map` as well.
 //!
 //! But for blocks of samples: these are functions of their own ([`blocks`]), which `dispatch!` defines as well. In one function with all else, their
 //! thirty constants do not leave room for each other in the registers and were loaded again for each sample, also where it was read without

@@ -118,7 +118,8 @@ pub struct Column<T> {
     pub offsets: ScratchVec<u32>,
     /// The number of the first sample of each finished sequence and of the next sequence. Begins with 0.
     pub sequence_offsets: ScratchVec<u32>,
-    /// Values as [`cntk_reader_core::memory::compact::narrow`] stores them, once the segment is finished.
+    /// Values as [`cntk_reader_core::memory::compact::narrow`] stores them, once the segment is
+    /// finished.
     pub narrow_values: Vec<u8>,
     /// Indices as [`cntk_reader_core::memory::compact::narrow`] stores them.
     pub narrow_indices: Vec<u16>,
