@@ -1,7 +1,7 @@
 /* The C header in C: it compiles without warnings, and calls with wrong arguments give errors, not crashes.
  */
 
-#include <cntk_reader.h>
+#include <cntk_reader_host.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ _Static_assert(sizeof(cntk_reader_stream_info) == 72, "stream info");
 _Static_assert(sizeof(cntk_reader_minibatch_info) == 48, "minibatch info");
 _Static_assert(sizeof(cntk_reader_minibatch_stream) == 168, "stream minibatch");
 _Static_assert(sizeof(cntk_reader_error_info) == 80, "error info");
-_Static_assert(sizeof(cntk_reader_source) == 136, "source");
+_Static_assert(sizeof(cntk_reader_source) == 104, "source");
 _Static_assert(sizeof(cntk_reader_info) == 56, "info");
 _Static_assert(sizeof(cntk_reader_member_info) == 48, "member info");
 _Static_assert(sizeof(cntk_reader_progress) == 32, "progress");

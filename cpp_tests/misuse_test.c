@@ -1,7 +1,7 @@
 /* Calls that must not compile, each a CASE of its own; CASE 0 has none of them and must compile. See
  * CMakeLists.txt. */
 
-#include <cntk_reader.h>
+#include <cntk_reader_host.h>
 
 void misuse(cntk_reader* reader, cntk_reader_minibatch* minibatch, cntk_reader_buffer* buffer,
             cntk_reader_error* error, cntk_reader_section* section, cntk_reader_deserializer* deserializer,

@@ -1,7 +1,7 @@
 // Tables of callbacks through the C interface: which ones are refused, tables that a factory makes, and how
 // exceptions of other modules' code pass through the engine.
 
-#include <cntk_reader.h>
+#include <cntk_reader_host.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -158,12 +158,12 @@ class Reader {
     cntk_reader_section* section = nullptr;
     cntk_reader_section_create("global", CNTK_READER_NUL_TERMINATED, entries, 2, nullptr, &section, nullptr);
     cntk_reader_error* error = nullptr;
-    cntk_reader_source from = CNTK_READER_SOURCE_INIT;
+    cntk_reader_host_source from = CNTK_READER_HOST_SOURCE_INIT;
     from.section = section;
     from.section_kind = CNTK_READER_SECTION_KIND_COMPOSITE;
     from.make = Source::make;
     from.userdata = &source;
-    cntk_reader_open(&from, &reader_, &error);
+    cntk_reader_host_open(&from, &reader_, &error);
     cntk_reader_section_free(section);
     check(error);
     cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;

@@ -36,8 +36,8 @@ void raise(cntk_reader_error* error, const char* old_style_reader) {
   }
 }
 
-cntk_reader_source source_of(const cntk_reader_section* section, cntk_reader_section_kind kind) {
-  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+cntk_reader_host_source source_of(const cntk_reader_section* section, cntk_reader_section_kind kind) {
+  cntk_reader_host_source source = CNTK_READER_HOST_SOURCE_INIT;
   source.section = section;
   source.section_kind = static_cast<uint32_t>(kind);
   source.release = cntk_host::kIsBeta ? CNTK_READER_RELEASE_BETA : CNTK_READER_RELEASE_CURRENT;

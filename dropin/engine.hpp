@@ -1,7 +1,7 @@
 // The engine's C interface with handles that free themselves, and with errors as exceptions.
 #pragma once
 
-#include <cntk_reader.h>
+#include <cntk_reader_host.h>
 
 #include <memory>
 #include <string_view>
@@ -45,7 +45,7 @@ using TransformedHandle = std::unique_ptr<cntk_reader_transformed, Free<cntk_rea
 using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 
 // What a reader for this host is opened from.
-cntk_reader_source source_of(const cntk_reader_section* section, cntk_reader_section_kind kind);
+cntk_reader_host_source source_of(const cntk_reader_section* section, cntk_reader_section_kind kind);
 
 // A copy of a host's section, with the sections around it, for the engine.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);

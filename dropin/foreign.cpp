@@ -417,10 +417,10 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request,
 
 ReaderHandle ForeignModules::open(const cntk_reader_section* section, cntk_reader_section_kind kind) {
   cntk_reader* reader = nullptr;
-  cntk_reader_source source = source_of(section, kind);
+  cntk_reader_host_source source = source_of(section, kind);
   source.make = make;
   source.userdata = this;
-  call(cntk_reader_open, &source, &reader);
+  call(cntk_reader_host_open, &source, &reader);
   return ReaderHandle(reader);
 }
 

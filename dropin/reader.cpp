@@ -27,10 +27,10 @@ const char* old_style_name(cntk_reader_section_kind kind) {
 
 ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind, Companion* companion) {
   if (companion != nullptr) return companion->open(section, kind);
-  const cntk_reader_source source = source_of(section, kind);
+  const cntk_reader_host_source source = source_of(section, kind);
   cntk_reader* reader = nullptr;
   cntk_reader_error* error = nullptr;
-  if (cntk_reader_open(&source, &reader, &error) != CNTK_READER_STATUS_OK) raise(error, old_style_name(kind));
+  if (cntk_reader_host_open(&source, &reader, &error) != CNTK_READER_STATUS_OK) raise(error, old_style_name(kind));
   return ReaderHandle(reader);
 }
 

@@ -68,13 +68,14 @@ namespace CntkReader
             public UIntPtr TextLength;
             public IntPtr File;
             public UIntPtr FileLength;
-            public IntPtr Section;
-            public uint SectionKind, Reserved;
-            public IntPtr AddedSections;
-            public UIntPtr AddedSectionCount;
+            public IntPtr Options;
             public IntPtr Deserializers;
             public UIntPtr DeserializerCount;
-            public IntPtr Make, Userdata;
+            public IntPtr Transforms;
+            public UIntPtr TransformCount;
+            public IntPtr Canceller;
+            public IntPtr Reader;
+            public UIntPtr ReaderLength;
         }
 
         [StructLayout(LayoutKind.Sequential)]

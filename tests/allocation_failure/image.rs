@@ -1,17 +1,17 @@
 //! An image that is transformed through the C interface.
 
 use cntk_reader::{Error, ErrorKind, Result};
-use cntk_reader_capi::chunk::cntk_reader_presence;
 use cntk_reader_capi::error::{cntk_reader_error, cntk_reader_error_free, cntk_reader_error_get_text};
-use cntk_reader_capi::image::cntk_reader_image;
-use cntk_reader_capi::section::{
+use cntk_reader_capi::host::chunk::cntk_reader_presence;
+use cntk_reader_capi::host::image::cntk_reader_image;
+use cntk_reader_capi::host::section::{
     cntk_reader_section, cntk_reader_section_create, cntk_reader_section_entry, cntk_reader_section_free,
 };
-use cntk_reader_capi::status::cntk_reader_status;
-use cntk_reader_capi::transform::{
+use cntk_reader_capi::host::transform::{
     cntk_reader_transform, cntk_reader_transform_apply, cntk_reader_transform_open,
     cntk_reader_transformed_free,
 };
+use cntk_reader_capi::status::cntk_reader_status;
 use cntk_reader_core::error::ExceptionClass;
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;

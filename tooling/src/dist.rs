@@ -12,8 +12,11 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The C header, below the root.
+/// The C header for programs, below the root.
 pub const HEADER: &str = "include/cntk_reader.h";
+
+/// The C header for CNTK's modules, without a promise of stability.
+pub const HOST_HEADER: &str = "include/cntk_reader_host.h";
 
 /// An installed library.
 #[derive(Clone)]
@@ -178,7 +181,7 @@ pub fn abi(project: &Project) -> Result<String> {
 
 fn headers(project: &Project, dist: &Dist) -> Result<()> {
     let (from, to) = (project.path("include"), dist.folder.join("include"));
-    for name in ["cntk_reader.h", "cntk_reader.hpp"] {
+    for name in ["cntk_reader.h", "cntk_reader_host.h", "cntk_reader.hpp"] {
         install(&from.join(name), &to.join(name))?;
     }
     // The parts that cntk_reader.hpp includes.

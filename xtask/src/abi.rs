@@ -5,8 +5,8 @@
 //! Rust, and a release build has little of it. So what is compared is a library of stubs in C:
 //! every function that the header declares, with an empty body, compiled with all debugging
 //! information. The header is generated from the Rust code (step `header`), and the real library
-//! exports the header's functions and no others (step `symbols`), so the stubs have the ABI of the
-//! library.
+//! exports the functions of the headers and no others (step `symbols`), so the stubs have the ABI
+//! that the library promises. The host header promises nothing and is left out.
 
 use crate::header;
 use anyhow::{Context, Result, bail, ensure};

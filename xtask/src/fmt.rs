@@ -1,6 +1,7 @@
 //! `cargo xtask fmt`: formats the sources, or checks that they are formatted.
 
 use anyhow::{Context, Result};
+use tooling::dist::{HEADER, HOST_HEADER};
 use tooling::project::Project;
 use tooling::tools::{self, Tool};
 
@@ -22,19 +23,19 @@ pub fn rust(project: &Project, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Formats, or checks, the C and C++ code but for the generated header; returns the number of
+/// Formats, or checks, the C and C++ code but for the generated headers; returns the number of
 /// files.
 pub fn cpp(project: &Project, check: bool) -> Result<usize> {
     let program = tools::clang_format(project).context("clang-format is gone")?;
     let mut files = project.files()?;
     files.retain(|file| {
         [".c", ".h", ".cc", ".cpp", ".hpp"].iter().any(|end| file.ends_with(end))
-            && file != tooling::dist::HEADER
+            && ![HEADER, HOST_HEADER].contains(&file.as_str())
     });
     if files.is_empty() {
         return Ok(0);
     }
     let run = project.run(&program).args(if check { &["--dry-run", "-Werror"][..] } else { &["-i"] });
-    run.args(&files).go().context("cargo xtask fmt mends it")?;
+    run.args(&files).go().context("cargo xtask fmt fixes it")?;
     Ok(files.len())
 }

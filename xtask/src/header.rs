@@ -1,28 +1,41 @@
-//! `cargo xtask header`: the C header, written from the Rust code by cbindgen.
+//! `cargo xtask header`: the C headers, written from the Rust code by cbindgen.
 
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
-use tooling::dist::HEADER;
+use tooling::dist::{HEADER, HOST_HEADER};
 use tooling::project::Project;
 
-/// Writes the header.
+/// A header: its file, the configuration of cbindgen, and the folder of its modules, both below
+/// `crates/capi`.
+const HEADERS: [(&str, &str, &str); 2] =
+    [(HEADER, "cbindgen.toml", "src"), (HOST_HEADER, "cbindgen-host.toml", "src/host")];
+
+/// Writes the headers.
 pub fn command(project: &Project) -> Result<()> {
-    let text = project.part("header from the Rust code", || generate(project))?;
-    let path = project.path(HEADER);
-    if std::fs::read(&path).is_ok_and(|old| old == text) {
-        say!("{HEADER} is up to date");
-    } else {
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        say!("{HEADER} written");
+    for (header, text) in project.part("headers from the Rust code", || generate(project))? {
+        let path = project.path(header);
+        if std::fs::read(&path).is_ok_and(|old| old == text.as_bytes()) {
+            say!("{header} is up to date");
+        } else {
+            std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+            say!("{header} written");
+        }
     }
     Ok(())
 }
 
-/// Fails if the committed header is not the one that the code gives.
+/// Fails if a committed header is not the one that the code gives.
 pub fn check(project: &Project) -> Result<()> {
-    let fresh = String::from_utf8(generate(project)?)?;
-    let committed =
-        std::fs::read_to_string(project.path(HEADER)).with_context(|| format!("reading {HEADER}"))?;
+    for (header, fresh) in generate(project)? {
+        let committed =
+            std::fs::read_to_string(project.path(header)).with_context(|| format!("reading {header}"))?;
+        compare(header, &fresh, &committed)?;
+    }
+    Ok(())
+}
+
+/// Fails with the first line in which a committed header differs from the fresh one.
+fn compare(header: &str, fresh: &str, committed: &str) -> Result<()> {
     if fresh == committed {
         return Ok(());
     }
@@ -34,11 +47,11 @@ pub fn check(project: &Project) -> Result<()> {
         if line != old {
             let [line, old] = [line, old].map(|line| line.unwrap_or("(end of file)"));
             bail!(
-                "{HEADER} differs from the Rust code in line {number}:\n  is      {old}\n  must be {line}\ncargo xtask header writes it."
+                "{header} differs from the Rust code in line {number}:\n  is      {old}\n  must be {line}\ncargo xtask header writes it."
             );
         }
         if line.is_none() {
-            bail!("{HEADER} differs from the Rust code in its line ends. cargo xtask header writes it.");
+            bail!("{header} differs from the Rust code in its line ends. cargo xtask header writes it.");
         }
     }
 }
@@ -104,20 +117,30 @@ fn public_names(text: &str) -> Vec<String> {
     text.lines().filter_map(name).collect()
 }
 
-/// Reads the C layer only, one file after the other: the names of the engine do not belong into the
-/// header.
-fn generate(project: &Project) -> Result<Vec<u8>> {
-    let config = cbindgen::Config::from_file(project.path("cbindgen.toml")).map_err(anyhow::Error::msg)?;
-    let layer = project.path("crates/capi/src");
-    let list = std::fs::read_to_string(layer.join("lib.rs"))?;
-    let nouns = list.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-    let files: Vec<_> = nouns.map(|noun| layer.join(noun).with_extension("rs")).collect();
-    one_type_a_name(&files)?;
-    let files = files.into_iter();
-    let builder = files.fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
-    let mut text = Vec::new();
-    builder.with_config(config).generate()?.write(&mut text);
-    Ok(text)
+/// The text of each header. Reads the C layer only, one file after the other: the names of the
+/// engine do not belong into the headers.
+fn generate(project: &Project) -> Result<Vec<(&'static str, String)>> {
+    let layer = project.path("crates/capi");
+    let mut sources = Vec::new();
+    for (_, _, folder) in HEADERS {
+        let folder = layer.join(folder);
+        let names = ["lib.rs", "mod.rs"].map(|name| folder.join(name));
+        let list = names.iter().find(|path| path.is_file()).context("a folder of modules")?;
+        let list = std::fs::read_to_string(list)?;
+        let nouns = list.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+        let files = nouns.map(|noun| folder.join(noun).with_extension("rs"));
+        sources.push(files.filter(|file| file.is_file()).collect::<Vec<_>>());
+    }
+    one_type_a_name(&sources.concat())?;
+    let mut texts = Vec::new();
+    for ((header, config, _), files) in HEADERS.into_iter().zip(sources) {
+        let config = cbindgen::Config::from_file(layer.join(config)).map_err(anyhow::Error::msg)?;
+        let builder = files.into_iter().fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
+        let mut text = Vec::new();
+        builder.with_config(config).generate()?.write(&mut text);
+        texts.push((header, String::from_utf8(text)?));
+    }
+    Ok(texts)
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ cargo xtask COMMAND [OPTIONS]
                            seconds, or what is named
       --all                everything, which takes hours
   unsafe                   counts the unsafe code of each module into the table of docs/unsafe.md
-  header                   writes include/cntk_reader.h from the Rust code
+  header                   writes the C headers in include/ from the Rust code
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
   fmt                      formats Rust and C++ code
 

@@ -10,16 +10,18 @@ use tooling::project::Project;
 /// for each place that has the version or the ABI number.
 pub fn check(project: &Project, dist: &Dist) -> Result<usize> {
     let header = std::fs::read_to_string(project.path(dist::HEADER))?;
-    let declared = header::functions(&header);
+    let promised = header::functions(&header);
+    let host = std::fs::read_to_string(project.path(dist::HOST_HEADER))?;
+    let declared = [promised.clone(), header::functions(&host)].concat();
     let library = dist.library();
     let run = project.run("nm").args(["--dynamic", "--defined-only", "--format=posix"]);
     let symbols = run.arg(&library).output()?;
     let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().next()).collect();
     exported.sort_unstable();
-    compare("The library exports", &exported, "The header declares", &declared)?;
+    compare("The library exports", &exported, "The headers declare", &declared)?;
     let committed = abi::symbols(project)?;
     let committed: Vec<&str> = committed.iter().map(String::as_str).collect();
-    compare("The header declares", &declared, "The committed list (cargo xtask abi) has", &committed)?;
+    compare("The header declares", &promised, "The committed list (cargo xtask abi) has", &committed)?;
     Ok(exported.len() + versions(project, dist)?)
 }
 

@@ -15,10 +15,10 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Where a call puts its error object: NULL if the caller does not want one.
-pub(super) type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
+pub(crate) type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
 
 /// Runs the body of a call and turns its result into a status. The error object goes to `place`, if there is one.
-pub(super) fn call(place: ErrorPlace<'_>, body: impl FnOnce() -> Result<()>) -> cntk_reader_status {
+pub(crate) fn call(place: ErrorPlace<'_>, body: impl FnOnce() -> Result<()>) -> cntk_reader_status {
     match stop_panics(body) {
         Ok(()) => cntk_reader_status::CNTK_READER_STATUS_OK,
         Err(failure) => {
@@ -31,12 +31,12 @@ pub(super) fn call(place: ErrorPlace<'_>, body: impl FnOnce() -> Result<()>) -> 
 }
 
 /// Runs the body of a call that cannot report failure. What a panic leaves unfinished is leaked and not used again.
-pub(super) fn guard_silently(body: impl FnOnce()) {
+pub(crate) fn guard_silently(body: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(body));
 }
 
 /// The result of a body; a panic is an internal error.
-pub(super) fn stop_panics(body: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn stop_panics(body: impl FnOnce() -> Result<()>) -> Result<()> {
     // Unwind safety: what a body may leave half done is inside a reader, whose mutex the panic poisons.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(&*panic)))
 }
@@ -51,7 +51,7 @@ fn from_panic(panic: &(dyn Any + Send)) -> Error {
 }
 
 /// An argument that must not be NULL: a handle, or the place of a result.
-pub(super) fn given<T>(argument: Option<T>, name: &str) -> Result<T> {
+pub(crate) fn given<T>(argument: Option<T>, name: &str) -> Result<T> {
     argument.ok_or_else(|| null(name))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn given<T>(argument: Option<T>, name: &str) -> Result<T> {
 ///
 /// # Safety
 /// `pointer` is NULL or valid for reading a `T` during `'a`.
-pub(super) unsafe fn input<'a, T>(pointer: *const T, name: &str) -> Result<&'a T> {
+pub(crate) unsafe fn input<'a, T>(pointer: *const T, name: &str) -> Result<&'a T> {
     // SAFETY: NULL gives `None`; anything else is readable, by this function's contract.
     given(unsafe { pointer.as_ref() }, name)
 }
@@ -68,7 +68,7 @@ pub(super) unsafe fn input<'a, T>(pointer: *const T, name: &str) -> Result<&'a T
 ///
 /// # Safety
 /// `pointer` is NULL or valid for reading `count` elements during `'a`.
-pub(super) unsafe fn inputs<'a, T>(pointer: *const T, count: usize, name: &str) -> Result<&'a [T]> {
+pub(crate) unsafe fn inputs<'a, T>(pointer: *const T, count: usize, name: &str) -> Result<&'a [T]> {
     match count {
         0 => Ok(&[]),
         _ if pointer.is_null() => Err(null(name)),
@@ -85,7 +85,7 @@ pub(super) unsafe fn inputs<'a, T>(pointer: *const T, count: usize, name: &str) 
 ///
 /// # Safety
 /// `pointer` is NULL or valid for writing `capacity` elements during `'a`, and nothing else refers to them.
-pub(super) unsafe fn outputs<'a, T>(
+pub(crate) unsafe fn outputs<'a, T>(
     pointer: *mut T,
     capacity: usize,
     name: &str,

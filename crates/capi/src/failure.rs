@@ -21,7 +21,7 @@ impl cntk_reader_failure {
     /// The error of a callback that returned `status`. One that has said why it fails has failed: a foreign runtime may have given
     /// up the callback before it returned a status.
     #[inline]
-    pub(super) fn check(self, callback: &str, status: i32) -> Result<()> {
+    pub(crate) fn check(self, callback: &str, status: i32) -> Result<()> {
         let has_succeeded = status == 0 && self.message.is_empty() && self.cause.is_none();
         if has_succeeded { Ok(()) } else { Err(self.error(callback, status)) }
     }

@@ -3,7 +3,7 @@
 //! Nothing is decided here. A call turns its arguments into Rust values, calls the engine and turns the answer back. What
 //! calls have in common lives in [`call`] (panics, errors, NULL, arrays), [`text`] (strings) and [`sized`] (structs that may
 //! grow). Types have their C names, so that a search finds both sides; the documentation of every public item here is the
-//! documentation of `include/cntk_reader.h`, which is generated from it.
+//! documentation of `include/cntk_reader.h`, which is generated from it. The folder [`host`] has a header of its own.
 
 #![allow(non_camel_case_types)]
 #![allow(missing_docs, reason = "the documentation is the header's")]
@@ -16,7 +16,9 @@ mod call;
 mod sized;
 mod text;
 
-// In the header's order.
+pub mod host;
+
+// In the order of cntk_reader.h.
 pub mod version;
 
 pub mod status;
@@ -73,22 +75,4 @@ pub mod user_sequence;
 
 pub mod user_deserializer;
 
-pub mod user_factory;
-
 pub mod user_transform;
-
-pub mod keys;
-
-pub mod section;
-
-pub mod corpus;
-
-pub mod deserializer;
-
-pub mod chunk;
-
-pub mod image;
-
-pub mod fetched;
-
-pub mod transform;

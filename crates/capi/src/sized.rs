@@ -7,7 +7,7 @@ use std::mem::size_of;
 ///
 /// # Safety
 /// The type is `repr(C)`, its first member is a `usize` and every other member is valid with all bits zero.
-pub(super) unsafe trait Sized: Copy {
+pub(crate) unsafe trait Sized: Copy {
     /// The struct's name, for messages.
     const NAME: &'static str;
     /// Its size in the version of the ABI that brought it: the least that a caller may state. A struct that grows has
@@ -20,7 +20,7 @@ pub(super) unsafe trait Sized: Copy {
 ///
 /// # Safety
 /// `pointer` is NULL or points to as many readable bytes as its first member says.
-pub(super) unsafe fn read<T: Sized>(pointer: *const T, defaults: T) -> Result<T> {
+pub(crate) unsafe fn read<T: Sized>(pointer: *const T, defaults: T) -> Result<T> {
     // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
     let size = unsafe { declared_size::<T>(pointer) }?;
     let mut value = defaults;
@@ -40,7 +40,7 @@ pub(super) unsafe fn read<T: Sized>(pointer: *const T, defaults: T) -> Result<T>
 }
 
 /// A place for an output struct whose size the caller has set.
-pub(super) struct SizedOutput<T> {
+pub(crate) struct SizedOutput<T> {
     pointer: *mut T,
     size: usize,
 }
@@ -51,7 +51,7 @@ impl<T: Sized> SizedOutput<T> {
     /// # Safety
     /// `pointer` is NULL or points to as many writable bytes as its first member says, until [`SizedOutput::set`]
     /// returns.
-    pub(super) unsafe fn new(pointer: *mut T) -> Result<Self> {
+    pub(crate) unsafe fn new(pointer: *mut T) -> Result<Self> {
         // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
         let size = unsafe { declared_size::<T>(pointer) }?;
         Ok(SizedOutput { pointer, size })
@@ -62,7 +62,7 @@ impl<T: Sized> SizedOutput<T> {
     /// # Safety
     /// `pointer` is NULL or points to `count` times as many writable bytes as its first member says, until the last place is
     /// set or dropped; `count` is not 0.
-    pub(super) unsafe fn each(pointer: *mut T, count: usize) -> Result<impl Iterator<Item = Self>> {
+    pub(crate) unsafe fn each(pointer: *mut T, count: usize) -> Result<impl Iterator<Item = Self>> {
         // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
         let size = unsafe { declared_size::<T>(pointer) }?;
         if !size.is_multiple_of(align_of::<T>()) {
@@ -79,7 +79,7 @@ impl<T: Sized> SizedOutput<T> {
     }
 
     /// Writes all members that the caller knows, except the size.
-    pub(super) fn set(self, value: T) {
+    pub(crate) fn set(self, value: T) {
         let known = self.size.min(size_of::<T>());
         let start = size_of::<usize>();
         // SAFETY: `known` is no more than the bytes of `value`, nor than those of the caller's struct, which `new` has

@@ -5,22 +5,19 @@ use super::canceller::cntk_reader_canceller;
 use super::error::cntk_reader_error;
 use super::options::cntk_reader_options;
 use super::reader::cntk_reader;
-use super::section::{self, cntk_reader_section};
 use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use super::text;
 use super::user_deserializer::{Users, cntk_reader_user_deserializer};
-use super::user_factory::{Maker, cntk_reader_make_deserializer};
 use super::user_transform::{Transforms, cntk_reader_user_transform};
 use ::cntk_reader::language::{Config, Others};
-use cntk_reader_core::format::user::Factory;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader;
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::mem::{MaybeUninit, offset_of};
 use std::path::Path;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
 /// The interface in which a reader's options were written: messages call options what it calls them.
 #[repr(C)]
@@ -37,7 +34,7 @@ pub enum cntk_reader_front_end {
 }
 
 /// What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
-/// CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file`, `options` and `section`.
+/// CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `options`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_source {
@@ -54,12 +51,6 @@ pub struct cntk_reader_source {
     pub file_length: usize,
     /// Options of a reader and its deserializers, or NULL. They are copied.
     pub options: *const cntk_reader_options,
-    /// A section of a configuration that the caller has parsed itself, or NULL.
-    pub section: *const cntk_reader_section,
-    /// A cntk_reader_section_kind: which of CNTK's readers `section` describes.
-    pub section_kind: u32,
-    /// A cntk_reader_release: that of the CNTK which `section` came from.
-    pub release: u32,
     /// Deserializers of the user's own, or NULL. The tables are copied.
     ///
     /// Each has an element in the configuration's `deserializers`, with its name as `type` and no `module`. If there is
@@ -67,12 +58,6 @@ pub struct cntk_reader_source {
     pub deserializers: *const *const cntk_reader_user_deserializer,
     /// Their number.
     pub deserializer_count: usize,
-    /// Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, and
-    /// those of images that have transforms with a `module` that this library does not have; or NULL. Called in the
-    /// configuration's order, before the reader is open.
-    pub make: cntk_reader_make_deserializer,
-    /// The first argument of `make`.
-    pub userdata: *mut c_void,
     /// Transforms of the user's own, or NULL. The tables are copied. An element of `transforms` in the configuration has the name of
     /// one as `type`, and no `module`.
     pub transforms: *const *const cntk_reader_user_transform,
@@ -81,7 +66,7 @@ pub struct cntk_reader_source {
     /// Ends opening and the calls of the reader, or NULL. It may be freed before the reader.
     pub canceller: *const cntk_reader_canceller,
     /// The name of the reader to open of those that the configuration has, UTF-8: the keys that lead to its section, such as
-    /// "train.reader". NULL: its only one. Not with `section`.
+    /// "train.reader". NULL: its only one.
     pub reader: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub reader_length: usize,
@@ -102,13 +87,8 @@ impl Default for cntk_reader_source {
             file: null(),
             file_length: text::NUL_TERMINATED,
             options: null(),
-            section: null(),
-            section_kind: 0,
-            release: 0,
             deserializers: null(),
             deserializer_count: 0,
-            make: None,
-            userdata: null_mut(),
             transforms: null(),
             transform_count: 0,
             canceller: null(),
@@ -122,51 +102,39 @@ impl cntk_reader_source {
     /// The configuration of the reader that was chosen.
     ///
     /// # Safety
-    /// Each of `text`, `file`, `options`, `section` and `reader` is NULL, or readable as its length or its type says.
+    /// Each of `text`, `file`, `options` and `reader` is NULL, or readable as its length or its type says.
     unsafe fn config(&self) -> Result<Config> {
         // SAFETY: this function's contract.
         let config = unsafe { self.whole_config() }?;
         if self.reader.is_null() {
             return Ok(config);
         }
-        if !self.section.is_null() {
-            return Err(Error::argument(
-                "A cntk_reader_source with the member 'section' has only one reader: leave the member 'reader' NULL.",
-            ));
-        }
         // SAFETY: `reader` is not NULL, so it has the bytes that `reader_length` states, by this function's contract.
         config.reader(unsafe { text::utf8(self.reader, self.reader_length, "reader") }?)
     }
 
-    /// The configuration, whichever of the four members it is in.
+    /// The configuration, whichever of the three members it is in.
     ///
     /// # Safety
-    /// Each of `text`, `file`, `options` and `section` is NULL, or readable as its length or its type says.
+    /// Each of `text`, `file` and `options` is NULL, or readable as its length or its type says.
     unsafe fn whole_config(&self) -> Result<Config> {
-        let given =
-            [self.text.is_null(), self.file.is_null(), self.options.is_null(), self.section.is_null()];
+        let given = [self.text.is_null(), self.file.is_null(), self.options.is_null()];
         match given {
-            [false, true, true, true] => {
+            [false, true, true] => {
                 // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
                 Config::from_text(unsafe { text::utf8(self.text, self.text_length, "text") }?)
             }
-            [true, false, true, true] => {
+            [true, false, true] => {
                 // SAFETY: `file` is not NULL, so it has the bytes that `file_length` states, by this function's contract.
                 Config::from_file(to_path(unsafe { text::bytes(self.file, self.file_length, "file") }?)?)
             }
-            [true, true, false, true] => {
+            [true, true, false] => {
                 // SAFETY: `options` is not NULL, so it is of this library, by this function's contract.
                 let cntk_reader_options(values, front_end) = unsafe { &*self.options };
                 Ok(Config::of_values(values, *front_end))
             }
-            [true, true, true, false] => {
-                // SAFETY: `section` is not NULL, so it is a section of this library, by this function's contract.
-                let cntk_reader_section(section) = unsafe { &*self.section };
-                let kind = section::kind(self.section_kind)?;
-                Ok(Config::from_reader_section(section, kind, section::release(self.release)?))
-            }
             given => Err(Error::argument(format!(
-                "A cntk_reader_source has {} of the members 'text', 'file', 'options' and 'section'; set exactly one of \
+                "A cntk_reader_source has {} of the members 'text', 'file' and 'options'; set exactly one of \
                  them. (For deserializers of your own without a configuration, set text to \"\".)",
                 given.into_iter().filter(|is_null| !is_null).count()
             ))),
@@ -186,13 +154,7 @@ impl cntk_reader_source {
         // SAFETY: as above: `transforms` has `transform_count` elements, each of which is a table.
         let transforms =
             unsafe { Transforms::read(inputs(self.transforms, self.transform_count, "transforms")?) }?;
-        let maker = self.make.map(|make| Maker::new(make, self.userdata));
-        let others = Others {
-            users: &users.types(),
-            foreign: maker.is_some(),
-            transforms: &transforms.names(),
-            ..Others::default()
-        };
+        let others = Others { users: &users.types(), transforms: &transforms.names(), ..Others::default() };
         // SAFETY: as above: `canceller` is NULL or a canceller. It is cloned, so that it may be freed as soon as a call of it is over.
         let canceller = unsafe { self.canceller.as_ref() }.map(|cntk_reader_canceller(own)| own.clone());
         let settings = config.settings(others)?;
@@ -200,7 +162,6 @@ impl cntk_reader_source {
             &settings,
             &reader::Others {
                 registered: users.registered(),
-                factory: maker.as_ref().map(|maker| maker as &dyn Factory),
                 transforms: transforms.registered(),
                 canceller: canceller.as_ref(),
                 ..reader::Others::default()

@@ -61,15 +61,15 @@ unsafe impl Sized for cntk_reader_stream_info {
 }
 
 /// A stream as C sees it.
-pub(super) struct Stream {
-    pub(super) info: StreamInfo,
-    pub(super) storage: cntk_reader_storage,
-    pub(super) element: cntk_reader_element,
+pub(crate) struct Stream {
+    pub(crate) info: StreamInfo,
+    pub(crate) storage: cntk_reader_storage,
+    pub(crate) element: cntk_reader_element,
     name: CString,
 }
 
 impl Stream {
-    pub(super) fn new(info: &StreamInfo) -> Self {
+    pub(crate) fn new(info: &StreamInfo) -> Self {
         Stream {
             info: info.clone(),
             storage: match info.storage {
@@ -84,7 +84,7 @@ impl Stream {
         }
     }
 
-    pub(super) fn describe(&self, id: usize, shape: &[usize]) -> cntk_reader_stream_info {
+    pub(crate) fn describe(&self, id: usize, shape: &[usize]) -> cntk_reader_stream_info {
         cntk_reader_stream_info {
             struct_size: 0,
             name: self.name.as_ptr(),

@@ -5,14 +5,14 @@ use cntk_reader_core::{Error, Result};
 use std::ffi::{CStr, CString, c_char};
 
 /// The length that says that a string ends at its NUL.
-pub(super) const NUL_TERMINATED: usize = usize::MAX;
+pub(crate) const NUL_TERMINATED: usize = usize::MAX;
 
 /// Bytes that the caller passed with a length, or NUL-terminated.
 ///
 /// # Safety
 /// `text` is NULL, or `length` bytes of it are readable during `'a`; if `length` is [`NUL_TERMINATED`], all up to its
 /// NUL.
-pub(super) unsafe fn bytes<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a [u8]> {
+pub(crate) unsafe fn bytes<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a [u8]> {
     if text.is_null() {
         return Err(Error::argument(format!("The argument '{name}' must not be NULL.")));
     }
@@ -28,7 +28,7 @@ pub(super) unsafe fn bytes<'a>(text: *const c_char, length: usize, name: &str) -
 ///
 /// # Safety
 /// As for [`bytes`].
-pub(super) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a str> {
+pub(crate) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a str> {
     // SAFETY: this function has the same contract.
     let bytes = unsafe { bytes(text, length, name) }?;
     std::str::from_utf8(bytes)
@@ -39,7 +39,7 @@ pub(super) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) ->
 ///
 /// # Safety
 /// `place` is NULL or may be written for `capacity` bytes.
-pub(super) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Result<usize> {
+pub(crate) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Result<usize> {
     // SAFETY: this function's contract.
     let places = unsafe { outputs(place.cast::<u8>(), capacity, "text") }?;
     if let Some(last) = capacity.checked_sub(1) {
@@ -53,7 +53,7 @@ pub(super) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Re
 }
 
 /// A NUL-terminated copy; NULs inside, which damaged data can bring into messages, become replacement characters.
-pub(super) fn nul_terminated(text: &str) -> CString {
+pub(crate) fn nul_terminated(text: &str) -> CString {
     CString::new(text).unwrap_or_else(|_| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default())
 }
 

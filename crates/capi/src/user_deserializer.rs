@@ -1,13 +1,13 @@
 //! Formats of users' own: the table of callbacks.
 
 use super::call::{input, inputs};
-use super::deserializer::cntk_reader_sequence_info;
 use super::failure::cntk_reader_failure;
 use super::finalizer::cntk_reader_finalizer;
 use super::sized::{self, Sized};
 use super::text;
 use super::user_chunk::cntk_reader_user_chunk;
 use super::user_data::{cntk_reader_user_sequences, cntk_reader_user_stream, wrong};
+use super::user_sequence::cntk_reader_sequence_info;
 use super::user_sequence::{cntk_reader_user_sequence, cntk_reader_user_sequence_data};
 use ::cntk_reader::language::UserType;
 use cntk_reader_core::format::ChunkInfo;
@@ -159,7 +159,7 @@ unsafe impl Sized for cntk_reader_user_deserializer {
 }
 
 /// An empty table.
-pub(super) const NO_TABLE: cntk_reader_user_deserializer = cntk_reader_user_deserializer {
+pub(crate) const NO_TABLE: cntk_reader_user_deserializer = cntk_reader_user_deserializer {
     struct_size: size_of::<cntk_reader_user_deserializer>(),
     userdata: null_mut(),
     name: null(),
@@ -180,16 +180,16 @@ pub(super) const NO_TABLE: cntk_reader_user_deserializer = cntk_reader_user_dese
 };
 
 /// A table, with what it points to copied.
-pub(super) struct Table {
-    pub(super) callbacks: cntk_reader_user_deserializer,
-    pub(super) streams: Vec<StreamInfo>,
+pub(crate) struct Table {
+    pub(crate) callbacks: cntk_reader_user_deserializer,
+    pub(crate) streams: Vec<StreamInfo>,
     /// What a sequence needs of them.
-    pub(super) kinds: Vec<(Storage, ElementType)>,
+    pub(crate) kinds: Vec<(Storage, ElementType)>,
     chunk_sizes: Vec<ChunkInfo>,
     /// Its keys as numbers are those of the reader's corpus, which its factory was given.
-    pub(super) knows_corpus: bool,
+    pub(crate) knows_corpus: bool,
     /// There is a list_sequences: messages say why it does not count.
-    pub(super) is_list_expected: bool,
+    pub(crate) is_list_expected: bool,
     /// The userdata is the library's to give up.
     is_owned: AtomicBool,
 }
@@ -214,7 +214,7 @@ impl Drop for Table {
 }
 
 /// The error of a callback that is needed.
-pub(super) fn missing(callback: &str, why: &str) -> Error {
+pub(crate) fn missing(callback: &str, why: &str) -> Error {
     Error::argument(format!("The callback {callback} must not be NULL: {why}."))
 }
 
@@ -225,7 +225,7 @@ impl Table {
     /// # Safety
     /// `streams` has `stream_count` readable elements, each with a name and a shape as they say; `chunk_sizes` is NULL or has
     /// `chunk_count`. The callbacks do what the header says.
-    pub(super) unsafe fn new(
+    pub(crate) unsafe fn new(
         callbacks: cntk_reader_user_deserializer,
         knows_corpus: bool,
         owned: bool,
@@ -283,7 +283,7 @@ impl Table {
     }
 
     /// Refuses a table whose sequences cannot be found in a joined reader.
-    pub(super) fn check_joined(&self, is_primary: bool) -> Result<()> {
+    pub(crate) fn check_joined(&self, is_primary: bool) -> Result<()> {
         let callbacks = &self.callbacks;
         match (callbacks.list_sequences, callbacks.find_sequence) {
             (None, None) if !is_primary => Err(Error::argument(
@@ -300,7 +300,7 @@ impl Table {
 }
 
 /// The engine's view of a table.
-pub(super) struct User(pub(super) Arc<Table>);
+pub(crate) struct User(pub(super) Arc<Table>);
 
 impl UserDeserializer for User {
     fn streams(&self) -> &[StreamInfo] {
@@ -383,7 +383,7 @@ impl SequenceMatcher for User {
 }
 
 /// The tables that a reader is opened with.
-pub(super) struct Users {
+pub(crate) struct Users {
     registered: Vec<Registered>,
     tables: Vec<Arc<Table>>,
 }
@@ -393,7 +393,7 @@ impl Users {
     ///
     /// # Safety
     /// Each table is NULL, or as the header demands it.
-    pub(super) unsafe fn read(tables: &[*const cntk_reader_user_deserializer]) -> Result<Users> {
+    pub(crate) unsafe fn read(tables: &[*const cntk_reader_user_deserializer]) -> Result<Users> {
         let mut read = Users { registered: Vec::new(), tables: Vec::new() };
         for &table in tables {
             // SAFETY: NULL, which `input` refuses, or a table with a size, a name and lists as its members say, by this
@@ -417,18 +417,18 @@ impl Users {
     }
 
     /// The deserializers, for the engine.
-    pub(super) fn registered(&self) -> &[Registered] {
+    pub(crate) fn registered(&self) -> &[Registered] {
         &self.registered
     }
 
     /// The deserializers, for the configuration.
-    pub(super) fn types(&self) -> Vec<UserType<'_>> {
+    pub(crate) fn types(&self) -> Vec<UserType<'_>> {
         let types = self.registered.iter();
         types.map(|one| UserType { name: one.name(), composable: one.is_composable() }).collect()
     }
 
     /// The reader is open: from now on the finalizers are the library's to call.
-    pub(super) fn take_userdata(&self) {
+    pub(crate) fn take_userdata(&self) {
         self.tables.iter().for_each(|table| table.is_owned.store(true, Ordering::Relaxed));
     }
 }

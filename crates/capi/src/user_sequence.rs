@@ -8,13 +8,45 @@ use cntk_reader_core::format::Loaded;
 use cntk_reader_core::format::fetch::FetchedData;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::exit;
-use cntk_reader_core::sequence::{SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::sequence::{
+    SequenceId, SequenceInfo, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind,
+};
 use cntk_reader_core::stream::{ElementType, Storage};
 use std::any::Any;
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
+
+/// Where a sequence is, how long, and what its key is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_sequence_info {
+    /// Its chunk.
+    pub chunk: u32,
+    /// Its number within the chunk.
+    pub index: u32,
+    /// Its length in samples.
+    pub samples: u32,
+    /// Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
+    pub sample: u32,
+    /// Its key as a number.
+    pub key: u64,
+}
+
+impl From<SequenceInfo> for cntk_reader_sequence_info {
+    fn from(info: SequenceInfo) -> Self {
+        let SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample } = info;
+        cntk_reader_sequence_info { chunk, index, samples, sample, key }
+    }
+}
+
+impl From<cntk_reader_sequence_info> for SequenceInfo {
+    fn from(info: cntk_reader_sequence_info) -> Self {
+        let cntk_reader_sequence_info { chunk, index, samples, sample, key } = info;
+        SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample }
+    }
+}
 
 /// A sequence that was fetched.
 #[repr(C)]
@@ -82,7 +114,7 @@ const EMPTY: cntk_reader_user_sequence_data = cntk_reader_user_sequence_data {
 };
 
 /// A sequence that has to be released, or the memory for one.
-pub(super) struct Fetched {
+pub(crate) struct Fetched {
     /// Keeps the userdata.
     table: Arc<Table>,
     handle: *mut c_void,
@@ -106,7 +138,7 @@ unsafe impl Sync for Fetched {}
 
 impl Fetched {
     /// Memory for a sequence: that of another one of the same deserializer, where that can be.
-    pub(super) fn of(table: &Arc<Table>, used: Option<Box<dyn FetchedData>>) -> Box<Fetched> {
+    pub(crate) fn of(table: &Arc<Table>, used: Option<Box<dyn FetchedData>>) -> Box<Fetched> {
         let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<Fetched>().ok());
         match used.filter(|used| Arc::ptr_eq(&used.table, table)) {
             Some(mut used) => {
@@ -126,7 +158,7 @@ impl Fetched {
     }
 
     /// Takes what was fetched.
-    pub(super) fn take(&mut self, fetched: cntk_reader_user_sequence) {
+    pub(crate) fn take(&mut self, fetched: cntk_reader_user_sequence) {
         (self.handle, self.is_held, self.is_valid) = (fetched.handle, true, fetched.is_invalid == 0);
     }
 

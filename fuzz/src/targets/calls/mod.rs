@@ -10,24 +10,25 @@ use crate::case::Case;
 use crate::choices::Choices;
 use cntk_reader_capi::buffer::{cntk_reader_buffer, cntk_reader_buffer_free, cntk_reader_buffer_get_bytes};
 use cntk_reader_capi::checkpoint::{cntk_reader_checkpoint_restore, cntk_reader_checkpoint_save};
-use cntk_reader_capi::chunk::{
-    cntk_reader_chunk, cntk_reader_chunk_decode_sequence, cntk_reader_chunk_free,
-    cntk_reader_chunk_get_sequence, cntk_reader_decoded, cntk_reader_decoded_free,
-};
 use cntk_reader_capi::configuration::{
     cntk_reader_configuration, cntk_reader_configuration_get, cntk_reader_configuration_set,
 };
-use cntk_reader_capi::deserializer::*;
 use cntk_reader_capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
 use cntk_reader_capi::forms::*;
+use cntk_reader_capi::host::chunk::{
+    cntk_reader_chunk, cntk_reader_chunk_decode_sequence, cntk_reader_chunk_free,
+    cntk_reader_chunk_get_sequence, cntk_reader_decoded, cntk_reader_decoded_free,
+};
+use cntk_reader_capi::host::deserializer::*;
+use cntk_reader_capi::host::section::*;
 use cntk_reader_capi::minibatch::*;
 use cntk_reader_capi::minibatch_handle::cntk_reader_minibatch;
 use cntk_reader_capi::minibatch_stream::*;
 use cntk_reader_capi::reader::*;
-use cntk_reader_capi::section::*;
 use cntk_reader_capi::source::{cntk_reader_open, cntk_reader_source};
 use cntk_reader_capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
 use cntk_reader_capi::stream::cntk_reader_stream_info;
+use cntk_reader_capi::user_sequence::cntk_reader_sequence_info;
 use made::{Room, check, number, taken};
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::{null, null_mut};
@@ -490,7 +491,7 @@ impl Handles {
 
     fn chunk(&self, choices: &mut Choices<'_>) {
         let (stream, index) = (choices.below(3), number(choices) as u32);
-        let mut sequence = Room::<cntk_reader_capi::chunk::cntk_reader_sequence>::chosen(choices);
+        let mut sequence = Room::<cntk_reader_capi::host::chunk::cntk_reader_sequence>::chosen(choices);
         let mut decoded = MaybeUninit::new(null_mut());
         let chunk = self.chunk.as_deref();
         // SAFETY: the room is as large as it says.

@@ -1,12 +1,12 @@
 //! Transforms of images on their own, for hosts that have images and chains of transforms of their own.
 
-use super::call::{call, given, guard_silently, inputs};
-use super::error::cntk_reader_error;
-use super::image::{cntk_reader_image, element_number};
-use super::section::cntk_reader_section;
-use super::sized::{self, SizedOutput};
-use super::status::cntk_reader_status;
-use super::text;
+use crate::call::{call, given, guard_silently, inputs};
+use crate::error::cntk_reader_error;
+use crate::host::image::{cntk_reader_image, element_number};
+use crate::host::section::cntk_reader_section;
+use crate::sized::{self, SizedOutput};
+use crate::status::cntk_reader_status;
+use crate::text;
 use ::cntk_reader::language;
 use cntk_reader_core::Result;
 use cntk_reader_core::image::Depth;
@@ -186,7 +186,7 @@ pub extern "C" fn cntk_reader_transform_free(transform: Option<Box<cntk_reader_t
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::section::{cntk_reader_section_create, cntk_reader_section_entry};
+    use crate::host::section::{cntk_reader_section_create, cntk_reader_section_entry};
     use cntk_reader_core::image::{Image, Pixels};
 
     fn open(name: &str, entries: &[(&str, &str)]) -> Option<Box<cntk_reader_transform>> {

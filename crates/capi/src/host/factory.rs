@@ -1,10 +1,10 @@
 //! Deserializers of other modules, which a factory makes while a reader is opened.
 
-use super::failure::cntk_reader_failure;
-use super::keys::cntk_reader_keys;
-use super::section::cntk_reader_section;
-use super::sized;
-use super::user_deserializer::{NO_TABLE, Table, User, cntk_reader_user_deserializer};
+use crate::failure::cntk_reader_failure;
+use crate::host::keys::cntk_reader_keys;
+use crate::host::section::cntk_reader_section;
+use crate::sized;
+use crate::user_deserializer::{NO_TABLE, Table, User, cntk_reader_user_deserializer};
 use ::cntk_reader::language::Section;
 use cntk_reader_core::format::user::{Factory, Request, UserDeserializer};
 use cntk_reader_core::runtime::exit;
@@ -46,7 +46,7 @@ pub type cntk_reader_make_deserializer = Option<
 >;
 
 /// The user's factory.
-pub(super) struct Maker {
+pub(crate) struct Maker {
     userdata: *mut c_void,
     make: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -58,7 +58,7 @@ pub(super) struct Maker {
 
 impl Maker {
     /// The callback has to be called on this thread, while the call that it was given to has not returned.
-    pub(super) fn new(
+    pub(crate) fn new(
         make: unsafe extern "C-unwind" fn(
             *mut c_void,
             *const cntk_reader_request,

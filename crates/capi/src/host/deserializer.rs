@@ -1,14 +1,15 @@
 //! Deserializers on their own, for hosts that compose, randomize and pack themselves.
 
-use super::call::{call, given, guard_silently, outputs};
-use super::chunk::cntk_reader_chunk;
-use super::corpus::{self, cntk_reader_corpus};
-use super::error::cntk_reader_error;
-use super::section::cntk_reader_section;
-use super::sized::{self, Sized, SizedOutput};
-use super::status::cntk_reader_status;
-use super::stream::{Stream, cntk_reader_stream_info};
-use super::text;
+use crate::call::{call, given, guard_silently, outputs};
+use crate::error::cntk_reader_error;
+use crate::host::chunk::cntk_reader_chunk;
+use crate::host::corpus::{self, cntk_reader_corpus};
+use crate::host::section::cntk_reader_section;
+use crate::sized::{self, Sized, SizedOutput};
+use crate::status::cntk_reader_status;
+use crate::stream::{Stream, cntk_reader_stream_info};
+use crate::text;
+use crate::user_sequence::cntk_reader_sequence_info;
 use ::cntk_reader::language::{self, Section};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::check;
@@ -79,22 +80,6 @@ unsafe impl Sized for cntk_reader_chunk_info {
     const NAME: &'static str = "cntk_reader_chunk_info";
 }
 
-/// Where a sequence is, how long, and what its key is.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_sequence_info {
-    /// Its chunk.
-    pub chunk: u32,
-    /// Its number within the chunk.
-    pub index: u32,
-    /// Its length in samples.
-    pub samples: u32,
-    /// Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
-    pub sample: u32,
-    /// Its key as a number.
-    pub key: u64,
-}
-
 impl cntk_reader_deserializer {
     fn open(name: &str, section: &Section, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
         let process = Process::current();
@@ -150,20 +135,6 @@ impl cntk_reader_deserializer {
         deserializer.prepare_to_find()?;
         let found = deserializer.matching(of)?;
         Ok(found.map(|(id, samples)| SequenceInfo { id, samples, ..*of }))
-    }
-}
-
-impl From<SequenceInfo> for cntk_reader_sequence_info {
-    fn from(info: SequenceInfo) -> Self {
-        let SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample } = info;
-        cntk_reader_sequence_info { chunk, index, samples, sample, key }
-    }
-}
-
-impl From<cntk_reader_sequence_info> for SequenceInfo {
-    fn from(info: cntk_reader_sequence_info) -> Self {
-        let cntk_reader_sequence_info { chunk, index, samples, sample, key } = info;
-        SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample }
     }
 }
 
@@ -409,9 +380,9 @@ pub extern "C" fn cntk_reader_deserializer_load_chunk(
 
 #[cfg(test)]
 mod tests {
-    use super::super::chunk::*;
-    use super::super::section::*;
     use super::*;
+    use crate::host::chunk::*;
+    use crate::host::section::*;
     use cntk_reader_core::ErrorKind;
     use std::ffi::c_void;
 

@@ -1,11 +1,11 @@
 //! Loaded chunks: views of their sequences, no copies.
 
-use super::call::{call, given, guard_silently};
-use super::error::cntk_reader_error;
-use super::fetched::cntk_reader_fetched;
-use super::sized::{Sized, SizedOutput};
-use super::status::cntk_reader_status;
-use super::stream::Stream;
+use crate::call::{call, given, guard_silently};
+use crate::error::cntk_reader_error;
+use crate::host::fetched::cntk_reader_fetched;
+use crate::sized::{Sized, SizedOutput};
+use crate::status::cntk_reader_status;
+use crate::stream::Stream;
 use cntk_reader_core::Error;
 use cntk_reader_core::format::{Chunk, Loaded};
 use cntk_reader_core::stream::StreamInfo;
@@ -65,12 +65,12 @@ unsafe impl Sized for cntk_reader_sequence {
 }
 
 impl cntk_reader_chunk {
-    pub(super) fn hand_out(data: Arc<dyn Chunk>, streams: Arc<[Stream]>, sequences: u32) -> *mut Self {
+    pub(crate) fn hand_out(data: Arc<dyn Chunk>, streams: Arc<[Stream]>, sequences: u32) -> *mut Self {
         Box::into_raw(Box::new(cntk_reader_chunk { streams, sequences, data }))
     }
 
     /// Fetches a sequence.
-    pub(super) fn fetch(&self, index: u32) -> cntk_reader_core::Result<cntk_reader_fetched> {
+    pub(crate) fn fetch(&self, index: u32) -> cntk_reader_core::Result<cntk_reader_fetched> {
         if index >= self.sequences {
             return Err(Error::argument(format!("There is no sequence {index} in this chunk.")));
         }
@@ -94,7 +94,7 @@ impl cntk_reader_chunk {
 
 impl cntk_reader_sequence {
     /// A sequence without data.
-    pub(super) const INVALID: cntk_reader_sequence = cntk_reader_sequence {
+    pub(crate) const INVALID: cntk_reader_sequence = cntk_reader_sequence {
         struct_size: 0,
         presence: cntk_reader_presence::CNTK_READER_PRESENCE_INVALID,
         samples: 0,
@@ -105,7 +105,7 @@ impl cntk_reader_sequence {
     };
 
     /// Describes a sequence whose view is plain.
-    pub(super) fn of(info: &StreamInfo, loaded: Loaded<'_>) -> Self {
+    pub(crate) fn of(info: &StreamInfo, loaded: Loaded<'_>) -> Self {
         match loaded {
             Loaded::Skipped => {
                 let presence = cntk_reader_presence::CNTK_READER_PRESENCE_SKIPPED;

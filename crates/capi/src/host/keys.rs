@@ -1,9 +1,9 @@
 //! The sequence keys that all deserializers of a reader have in common.
 
-use super::call::{call, given, guard_silently};
-use super::error::cntk_reader_error;
-use super::status::cntk_reader_status;
-use super::text;
+use crate::call::{call, given, guard_silently};
+use crate::error::cntk_reader_error;
+use crate::status::cntk_reader_status;
+use crate::text;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// request (cntk_reader_request), and adds a reference to keep them.
 ///
 /// Threads: may be shared; references are counted atomically.
-pub struct cntk_reader_keys(pub(super) Arc<Corpus>);
+pub struct cntk_reader_keys(pub(crate) Arc<Corpus>);
 
 impl cntk_reader_keys {
     /// CNTK's rule where keys are numbers: leading digits count.

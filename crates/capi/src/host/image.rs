@@ -1,8 +1,8 @@
 //! Images, as decoders make them and transforms take them.
 
-use super::chunk::cntk_reader_presence;
-use super::sized::Sized;
-use super::stream::cntk_reader_element;
+use crate::host::chunk::cntk_reader_presence;
+use crate::sized::Sized;
+use crate::stream::cntk_reader_element;
 use cntk_reader_core::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::ElementType;
@@ -40,7 +40,7 @@ unsafe impl Sized for cntk_reader_image {
 const PRESENT: u32 = cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT as u32;
 
 /// The number of a type.
-pub(super) fn element_number(depth: Depth) -> u32 {
+pub(crate) fn element_number(depth: Depth) -> u32 {
     match depth {
         Depth::Byte => 0,
         Depth::Element(ElementType::Float) => cntk_reader_element::CNTK_READER_ELEMENT_FLOAT as u32,
@@ -58,7 +58,7 @@ fn size_of_value(depth: Depth) -> usize {
 
 impl cntk_reader_image {
     /// No image.
-    pub(super) const NONE: cntk_reader_image = cntk_reader_image {
+    pub(crate) const NONE: cntk_reader_image = cntk_reader_image {
         struct_size: 0,
         values: std::ptr::null(),
         width: 0,
@@ -70,7 +70,7 @@ impl cntk_reader_image {
     };
 
     /// An image of this size with these values.
-    pub(super) fn new(info: &ImageInfo, values: &[u8]) -> Self {
+    pub(crate) fn new(info: &ImageInfo, values: &[u8]) -> Self {
         cntk_reader_image {
             struct_size: 0,
             values: values.as_ptr().cast(),
@@ -84,7 +84,7 @@ impl cntk_reader_image {
     }
 
     /// The image that the library has made.
-    pub(super) fn of(image: &Image) -> Self {
+    pub(crate) fn of(image: &Image) -> Self {
         let (depth, values) = match &image.pixels {
             Pixels::Bytes(bytes) => (Depth::Byte, bytes.as_ptr().cast()),
             Pixels::Floats(floats) => (Depth::Element(ElementType::Float), floats.as_ptr().cast()),
@@ -103,7 +103,7 @@ impl cntk_reader_image {
     }
 
     /// What the caller says of the image. Fails if it is not an image, or larger than memory.
-    pub(super) fn info(&self) -> Result<ImageInfo> {
+    pub(crate) fn info(&self) -> Result<ImageInfo> {
         let depth = [Depth::Byte, Depth::Element(ElementType::Float), Depth::Element(ElementType::Double)]
             .into_iter()
             .find(|&depth| element_number(depth) == self.element)
@@ -130,7 +130,7 @@ impl cntk_reader_image {
     ///
     /// # Safety
     /// `info` comes from [`cntk_reader_image::info`], and `values` has that many values.
-    pub(super) unsafe fn copy(&self, info: &ImageInfo, region: Region) -> Result<Image> {
+    pub(crate) unsafe fn copy(&self, info: &ImageInfo, region: Region) -> Result<Image> {
         let size = size_of_value(info.depth);
         // SAFETY: this many values are there by this function's contract, and `info` has checked that memory can have them.
         let all = unsafe { std::slice::from_raw_parts(self.values.cast::<u8>(), info.values() * size) };

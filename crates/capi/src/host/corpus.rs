@@ -1,6 +1,6 @@
 //! How a deserializer that is opened alone numbers its sequence keys, and its place among a reader's deserializers.
 
-use super::sized::Sized;
+use crate::sized::Sized;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::runtime::exit;
 use std::ffi::{c_char, c_void};
@@ -46,7 +46,7 @@ unsafe impl Sized for cntk_reader_corpus {
 }
 
 /// What CNTK_READER_CORPUS_INIT is, without the size.
-pub(super) const INITIAL: cntk_reader_corpus = cntk_reader_corpus {
+pub(crate) const INITIAL: cntk_reader_corpus = cntk_reader_corpus {
     struct_size: 0,
     numeric_keys: 1,
     hash_keys: 0,

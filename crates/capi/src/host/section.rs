@@ -1,9 +1,9 @@
 //! Configurations that the host has parsed itself: sections of raw keys and values.
 
-use super::call::{call, given, inputs, outputs};
-use super::error::cntk_reader_error;
-use super::status::cntk_reader_status;
-use super::text;
+use crate::call::{call, given, inputs, outputs};
+use crate::error::cntk_reader_error;
+use crate::status::cntk_reader_status;
+use crate::text;
 use ::cntk_reader::language::{ReaderType, Section};
 use cntk_reader_core::option::release::Release;
 use cntk_reader_core::{Error, Result};
@@ -16,7 +16,7 @@ use std::ptr::null_mut;
 /// CNTK's configuration language themselves; others open a reader from text.
 ///
 /// Threads: immutable, may be shared.
-pub struct cntk_reader_section(pub(super) Section);
+pub struct cntk_reader_section(pub(crate) Section);
 
 /// One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
 /// may be CNTK_READER_NUL_TERMINATED.
@@ -38,7 +38,7 @@ pub struct cntk_reader_section_entry {
 }
 
 impl cntk_reader_section_entry {
-    pub(super) fn new(key: &str, text: &str, literal: bool) -> Self {
+    pub(crate) fn new(key: &str, text: &str, literal: bool) -> Self {
         cntk_reader_section_entry {
             key: key.as_ptr().cast(),
             key_length: key.len(),
@@ -78,7 +78,7 @@ pub enum cntk_reader_release {
 }
 
 /// The release by its number: C may pass any.
-pub(super) fn release(number: u32) -> Result<Release> {
+pub(crate) fn release(number: u32) -> Result<Release> {
     match number {
         0 => Ok(Release::Current),
         1 => Ok(Release::Beta),
@@ -87,7 +87,7 @@ pub(super) fn release(number: u32) -> Result<Release> {
 }
 
 /// The kind by its number: C may pass any.
-pub(super) fn kind(number: u32) -> Result<ReaderType> {
+pub(crate) fn kind(number: u32) -> Result<ReaderType> {
     match number {
         0 => Ok(ReaderType::Composite),
         1 => Ok(ReaderType::Text),

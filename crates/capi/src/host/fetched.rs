@@ -1,12 +1,12 @@
 //! Sequences that are fetched one by one from their chunk: images.
 
-use super::call::{call, given, guard_silently};
-use super::chunk::{cntk_reader_chunk, cntk_reader_sequence};
-use super::error::cntk_reader_error;
-use super::image::cntk_reader_image;
-use super::sized::SizedOutput;
-use super::status::cntk_reader_status;
-use super::stream::Stream;
+use crate::call::{call, given, guard_silently};
+use crate::error::cntk_reader_error;
+use crate::host::chunk::{cntk_reader_chunk, cntk_reader_sequence};
+use crate::host::image::cntk_reader_image;
+use crate::sized::SizedOutput;
+use crate::status::cntk_reader_status;
+use crate::stream::Stream;
 use cntk_reader_core::format::fetched::Fetched;
 use cntk_reader_core::format::{Chunk, Loaded};
 use cntk_reader_core::image::{Depth, ImageInfo, PixelOrder};
@@ -39,7 +39,7 @@ enum Data {
 
 impl cntk_reader_fetched {
     /// Fetches the sequence. Of one that cannot be used no stream has data.
-    pub(super) fn new(chunk: &Arc<dyn Chunk>, streams: &Arc<[Stream]>, index: u32) -> Result<Self> {
+    pub(crate) fn new(chunk: &Arc<dyn Chunk>, streams: &Arc<[Stream]>, index: u32) -> Result<Self> {
         let mut fetched = Fetched::default();
         fetched.take(chunk, index)?;
         let is_whole = fetched.is_whole(streams.len());
@@ -159,7 +159,7 @@ pub extern "C" fn cntk_reader_fetched_free(fetched: Option<Box<cntk_reader_fetch
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::cntk_reader_presence;
+    use crate::host::chunk::cntk_reader_presence;
     use cntk_reader_core::format::LeafChunk;
     use cntk_reader_core::format::fetch::{FetchedData, Parts};
     use cntk_reader_core::sequence::{SequenceKey, SparseView, ViewKind};

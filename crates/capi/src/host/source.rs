@@ -1,0 +1,96 @@
+//! A host's source of a reader.
+
+use crate::call::{call, given};
+use crate::error::cntk_reader_error;
+use crate::host::factory::{Maker, cntk_reader_make_deserializer};
+use crate::host::section::{self, cntk_reader_section};
+use crate::reader::cntk_reader;
+use crate::sized::{self, Sized};
+use crate::status::cntk_reader_status;
+use ::cntk_reader::language::{Config, Others};
+use cntk_reader_core::format::user::Factory;
+use cntk_reader_core::{Error, Result};
+use cntk_reader_engine::reader;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::{null, null_mut};
+
+/// The source of a host's reader: a section of a configuration that the host has parsed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_host_source {
+    /// sizeof(cntk_reader_host_source).
+    pub struct_size: usize,
+    /// The section. It is copied.
+    pub section: *const cntk_reader_section,
+    /// A cntk_reader_section_kind: which of CNTK's readers the section describes.
+    pub section_kind: u32,
+    /// A cntk_reader_release: the release of CNTK that the section came from.
+    pub release: u32,
+    /// Makes the deserializers that the section names and this library does not have, and the image
+    /// deserializers with transforms whose `module` this library does not have; or NULL. Called in
+    /// the configuration's order, before the reader is open.
+    pub make: cntk_reader_make_deserializer,
+    /// The first argument of `make`.
+    pub userdata: *mut c_void,
+}
+
+// SAFETY: integers, pointers and a nullable function; each of them may have all bits zero.
+unsafe impl Sized for cntk_reader_host_source {
+    const NAME: &'static str = "cntk_reader_host_source";
+    const LEAST: usize = size_of::<Self>();
+}
+
+impl Default for cntk_reader_host_source {
+    fn default() -> Self {
+        cntk_reader_host_source {
+            struct_size: size_of::<Self>(),
+            section: null(),
+            section_kind: 0,
+            release: 0,
+            make: None,
+            userdata: null_mut(),
+        }
+    }
+}
+
+impl cntk_reader_host_source {
+    /// Opens the reader.
+    ///
+    /// # Safety
+    /// All members are as the struct documents.
+    unsafe fn open(&self) -> Result<*mut cntk_reader> {
+        // SAFETY: `section` is NULL or a section of this library, by this function's contract.
+        let Some(cntk_reader_section(section)) = (unsafe { self.section.as_ref() }) else {
+            return Err(Error::argument("The member 'section' of a cntk_reader_host_source is NULL."));
+        };
+        let kind = section::kind(self.section_kind)?;
+        let config = Config::from_reader_section(section, kind, section::release(self.release)?);
+        let maker = self.make.map(|make| Maker::new(make, self.userdata));
+        let settings = config.settings(Others { foreign: maker.is_some(), ..Others::default() })?;
+        let others = reader::Others {
+            factory: maker.as_ref().map(|maker| maker as &dyn Factory),
+            ..reader::Others::default()
+        };
+        cntk_reader::open(&settings, &others).map_err(|error| error.in_words_of(settings.front_end))
+    }
+}
+
+/// Opens a reader for a host, as cntk_reader_open does for a program. The caller owns the reader,
+/// and frees it with cntk_reader_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_host_open(
+    source: *const cntk_reader_host_source,
+    reader: Option<&mut MaybeUninit<*mut cntk_reader>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let reader = given(reader, "reader")?;
+        // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in
+        // the first member.
+        let source = unsafe { sized::read(source, cntk_reader_host_source::default()) }?;
+        // SAFETY: the caller fills the members in as the struct documents.
+        reader.write(unsafe { source.open() }?);
+        Ok(())
+    })
+}
