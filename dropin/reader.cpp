@@ -30,7 +30,8 @@ ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind k
   const cntk_reader_host_source source = source_of(section, kind);
   cntk_reader* reader = nullptr;
   cntk_reader_error* error = nullptr;
-  if (cntk_reader_host_open(&source, &reader, &error) != CNTK_READER_STATUS_OK) raise(error, old_style_name(kind));
+  if (cntk_reader_host_open(&source, &reader, &error) != CNTK_READER_STATUS_OK)
+    raise(error, old_style_name(kind));
   return ReaderHandle(reader);
 }
 

@@ -25,7 +25,7 @@ impl ElementType {
 
 /// A type of values: `f32` or `f64`.
 pub trait Element:
-    Copy + Default + PartialEq + AddAssign + From<u8> + std::fmt::Debug + Send + Sync + AnyBits + 'static
+    Copy + Default + PartialEq + AddAssign + From<u8> + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static
 {
     /// The element type of streams that have values of this type.
     const TYPE: ElementType;
@@ -39,28 +39,11 @@ impl Element for f64 {
     const TYPE: ElementType = ElementType::Double;
 }
 
-pub use sealed::AnyBits;
-
-/// The bytes of numbers, in native order.
-pub fn bytes_of<T: AnyBits>(numbers: &[T]) -> &[u8] {
-    // SAFETY: the slice's own memory, all of it, borrowed as the slice is; `AnyBits` is implemented for types without
-    // padding only, so that every byte is initialized.
-    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
-}
-
-// Users can name `Element`, but not its supertrait, so they cannot implement it.
+/// Keeps users from implementing [`Element`]: they cannot name its supertrait.
 mod sealed {
-    /// Types without padding for which every pattern of bits is a value.
-    ///
-    /// # Safety
-    /// That must be so: bytes are taken for values of the type, and values for bytes, without a look at them.
-    pub unsafe trait AnyBits {}
-    // SAFETY: every 32 bits are an `f32`, and it has 4 bytes, none of them padding.
-    unsafe impl AnyBits for f32 {}
-    // SAFETY: every 64 bits are an `f64`, and it has 8 bytes, none of them padding.
-    unsafe impl AnyBits for f64 {}
-    // SAFETY: every 32 bits are an `i32`, and it has 4 bytes, none of them padding.
-    unsafe impl AnyBits for i32 {}
+    pub trait Sealed: bytemuck::Pod {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
 }
 
 /// How the values of a stream are stored.

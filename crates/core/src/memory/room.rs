@@ -9,6 +9,7 @@
 //! smaller one.
 
 use crate::{Error, Result};
+use bytemuck::Zeroable;
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{HashMap, HashSet, TryReserveError, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -241,30 +242,8 @@ pub fn split_off<T: Clone>(list: &mut Vec<T>, at: usize, purpose: Use) -> Result
     Ok(rest)
 }
 
-/// Numbers, of which zeros are values.
-///
-/// # Safety
-/// All bytes 0 are a value of the type.
-pub unsafe trait Zero: Copy {}
-// SAFETY: an integer.
-unsafe impl Zero for u8 {}
-// SAFETY: an integer.
-unsafe impl Zero for u16 {}
-// SAFETY: an integer.
-unsafe impl Zero for i32 {}
-// SAFETY: an integer.
-unsafe impl Zero for u32 {}
-// SAFETY: an integer.
-unsafe impl Zero for u64 {}
-// SAFETY: an integer.
-unsafe impl Zero for usize {}
-// SAFETY: zeros are 0.0.
-unsafe impl Zero for f32 {}
-// SAFETY: zeros are 0.0.
-unsafe impl Zero for f64 {}
-
 /// `count` zeros, from pages that the system has cleared where it can: they are not written here.
-pub fn zeroed<T: Zero>(count: usize, purpose: Use) -> Result<Vec<T>> {
+pub fn zeroed<T: Zeroable>(count: usize, purpose: Use) -> Result<Vec<T>> {
     let missing = || missing(count.saturating_mul(size_of::<T>()), purpose);
     let layout = Layout::array::<T>(count).map_err(|_| missing())?;
     if layout.size() == 0 {

@@ -7,7 +7,7 @@
 //! sequences of some MB.
 
 use super::pages::Pages;
-use super::room::Zero;
+use bytemuck::Zeroable;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -33,7 +33,7 @@ impl<T> Default for Zeros<T> {
     }
 }
 
-impl<T: Zero> Zeros<T> {
+impl<T: Zeroable> Zeros<T> {
     /// Makes the array at least `count` numbers long. `None`, and nothing has changed, if there is no memory for that.
     pub fn grow(&mut self, count: usize) -> Option<()> {
         if count <= self.count {

@@ -12,7 +12,8 @@
 //! Blocks start at a multiple of 64 bytes, so every part is aligned for its type: values start at byte 0 or 8, which suits
 //! `f64`; indices and offsets follow at multiples of 4, also where `nnz` is odd. All numbers are in native byte order.
 
-use cntk_reader_core::stream::{AnyBits, Element};
+use bytemuck::AnyBitPattern;
+use cntk_reader_core::stream::Element;
 
 /// Bytes of the number of values at the start of a sparse block.
 const COUNT_SIZE: usize = size_of::<u64>();
@@ -96,15 +97,8 @@ pub(super) fn sparse<T: Element>(block: &[u8], columns: usize) -> Option<SparseC
 }
 
 /// Bytes as values of a type. `None` if they are not aligned for it or are no whole number of values.
-fn cast<T: AnyBits>(bytes: &[u8]) -> Option<&[T]> {
-    let pointer = bytes.as_ptr().cast::<T>();
-    if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
-        return None;
-    }
-    // SAFETY: `pointer` is aligned for `T`, as checked two lines above. It points to `bytes.len()` initialized bytes that
-    // stay borrowed as long as the result, and the slice covers exactly these, because their number is a multiple of
-    // `T`'s size (checked as well). Any bits are a `T`: that is what `AnyBits` is implemented for.
-    Some(unsafe { std::slice::from_raw_parts(pointer, bytes.len() / size_of::<T>()) })
+fn cast<T: AnyBitPattern>(bytes: &[u8]) -> Option<&[T]> {
+    bytemuck::try_cast_slice(bytes).ok()
 }
 
 #[cfg(test)]

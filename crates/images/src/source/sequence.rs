@@ -8,7 +8,7 @@ use cntk_reader_core::format::fetch::{Failure, FetchedData, Parts};
 use cntk_reader_core::image::{Drawn, Image, ImageInfo, Pixels, Region};
 use cntk_reader_core::memory::Held;
 use cntk_reader_core::sequence::{Loaded, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
-use cntk_reader_core::stream::{ElementType, bytes_of};
+use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use std::any::Any;
 use std::sync::Arc;
@@ -105,8 +105,8 @@ impl Draws {
 
     fn bytes(&self) -> &[u8] {
         match self {
-            Draws::Floats(values) => bytes_of(values),
-            Draws::Doubles(values) => bytes_of(values),
+            Draws::Floats(values) => bytemuck::cast_slice(values),
+            Draws::Doubles(values) => bytemuck::cast_slice(values),
         }
     }
 }
@@ -336,8 +336,8 @@ impl FetchedData for FetchedImage {
         }
         let (values, form) = match &self.image.pixels {
             Pixels::Bytes(values) => (values.as_slice(), ValueForm::Byte),
-            Pixels::Floats(values) => (bytes_of(values), ValueForm::Whole),
-            Pixels::Doubles(values) => (bytes_of(values), ValueForm::Whole),
+            Pixels::Floats(values) => (bytemuck::cast_slice(values), ValueForm::Whole),
+            Pixels::Doubles(values) => (bytemuck::cast_slice(values), ValueForm::Whole),
         };
         Loaded::Data(SequenceView { samples: 1, values, form, kind: ViewKind::Dense })
     }

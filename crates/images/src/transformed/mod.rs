@@ -30,7 +30,7 @@ use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::sequence::{
     ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ValueForm, ViewKind,
 };
-use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION, bytes_of};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader_core::{Error, Result};
 pub use options::{TransformedStream, TransformedStreams};
 use output::Output;
@@ -456,10 +456,10 @@ impl FetchedData for Sequence {
         let (values, form) = match &output.values {
             Pixels::Bytes(values) => (values.as_slice(), ValueForm::Byte),
             Pixels::Floats(values) if target.element == ElementType::Float => {
-                (bytes_of(values), ValueForm::Whole)
+                (bytemuck::cast_slice(values), ValueForm::Whole)
             }
             Pixels::Doubles(values) if target.element == ElementType::Double => {
-                (bytes_of(values), ValueForm::Whole)
+                (bytemuck::cast_slice(values), ValueForm::Whole)
             }
             _ => return Loaded::Invalid,
         };

@@ -4,7 +4,7 @@ use super::numpy::{NumpyData, NumpyOptions};
 use cntk_reader::Builder;
 use cntk_reader::{MinibatchStream, Reader};
 use cntk_reader_core::memory::room;
-use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
+use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::Epoch;
 use cntk_reader_engine::reader::Member;
@@ -319,7 +319,7 @@ fn append<T: Element>(column: &mut Column, stream: &MinibatchStream<'_>, count: 
             for (number, columns) in sequences {
                 column.lengths[first + number] = columns.len() as u32;
                 for at in columns {
-                    column.values.extend_from_slice(bytes_of(&values[at * size..][..size]));
+                    column.values.extend_from_slice(bytemuck::cast_slice(&values[at * size..][..size]));
                 }
             }
         }
@@ -334,7 +334,7 @@ fn append<T: Element>(column: &mut Column, stream: &MinibatchStream<'_>, count: 
                 for at in columns {
                     let range = sparse.offsets[at] as usize..sparse.offsets[at + 1] as usize;
                     column.counts.push(range.len() as u32);
-                    column.values.extend_from_slice(bytes_of(&sparse.values[range.clone()]));
+                    column.values.extend_from_slice(bytemuck::cast_slice(&sparse.values[range.clone()]));
                     column.indices.extend_from_slice(&sparse.indices[range]);
                 }
             }

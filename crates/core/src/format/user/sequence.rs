@@ -3,7 +3,7 @@
 use super::wrong;
 use crate::Result;
 use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
+use crate::stream::{Element, ElementType, Storage, StreamInfo};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Values {
 
     fn bytes(&self) -> &[u8] {
         match self {
-            Values::Float(list) => bytes_of(list),
-            Values::Double(list) => bytes_of(list),
+            Values::Float(list) => bytemuck::cast_slice(list),
+            Values::Double(list) => bytemuck::cast_slice(list),
         }
     }
 }
@@ -217,7 +217,7 @@ impl UserSequence {
         let kind = match info.storage {
             Storage::Dense => ViewKind::Dense,
             Storage::SparseCsc => ViewKind::Sparse(SparseView {
-                indices: bytes_of(&data.indices),
+                indices: bytemuck::cast_slice(&data.indices),
                 narrow: false,
                 offsets: &data.offsets,
                 single: false,

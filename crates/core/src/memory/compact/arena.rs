@@ -9,6 +9,7 @@ use crate::memory::huge::{self, HUGE_PAGE};
 use crate::memory::pages::{self, Pages};
 use crate::memory::{self, room};
 use crate::runtime::lock::Mutex;
+use bytemuck::Pod;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -33,27 +34,9 @@ unsafe impl Send for Arena {}
 // SAFETY: through `&self` only words below `length` are read, all of which were written through `&mut self` before.
 unsafe impl Sync for Arena {}
 
-/// Types whose values are plain bits, without padding between or inside them.
-///
-/// # Safety
-/// Every byte of a value is initialised, and the alignment is at most 8.
-pub unsafe trait Plain: Copy {}
-// SAFETY: numbers.
-unsafe impl Plain for f32 {}
-// SAFETY: numbers.
-unsafe impl Plain for f64 {}
-// SAFETY: numbers.
-unsafe impl Plain for i32 {}
-// SAFETY: numbers.
-unsafe impl Plain for u32 {}
-// SAFETY: numbers.
-unsafe impl Plain for u16 {}
-// SAFETY: numbers.
-unsafe impl Plain for u8 {}
-
 impl Arena {
     /// The number of words that a piece of `values` values takes.
-    pub fn words_for<T: Plain>(values: usize) -> usize {
+    pub fn words_for<T: Pod>(values: usize) -> usize {
         (values * size_of::<T>()).div_ceil(8)
     }
 
@@ -67,12 +50,12 @@ impl Arena {
     }
 
     /// Appends a piece and returns the word at which it begins. Panics if there is no room for it.
-    pub fn push<T: Plain>(&mut self, values: &[T]) -> usize {
+    pub fn push<T: Pod>(&mut self, values: &[T]) -> usize {
         let start = self.length;
         let words = Self::words_for::<T>(values.len());
         assert!(words <= self.room - self.length, "an arena has room for its pieces");
         // SAFETY: the assertion leaves room for `words` words after the first `start` ones, and the bytes of `values`, all of
-        // them initialised because a `Plain` has no padding, fit into `words` words. The last word is zeroed before, so that it is
+        // them initialised because a `Pod` has no padding, fit into `words` words. The last word is zeroed before, so that it is
         // initialised as a whole. The memory is the arena's own, so that it does not overlap `values`.
         unsafe {
             let target = self.start.as_ptr().add(start);
@@ -88,17 +71,18 @@ impl Arena {
 
     /// `count` values from value number `first` of the piece that begins at word `start`.
     #[inline]
-    pub fn get<T: Plain>(&self, start: usize, first: usize, count: usize) -> &[T] {
+    pub fn get<T: Pod>(&self, start: usize, first: usize, count: usize) -> &[T] {
+        const { assert!(align_of::<T>() <= align_of::<u64>(), "words hold the type") };
         let end = start * 8 + (first + count) * size_of::<T>();
         assert!(end <= self.length * 8, "a piece ends inside its arena");
         // SAFETY: by the assertion the bytes lie within the first `length` words, which are initialised; any bits are a `T`, and
-        // a word is aligned at least as a `Plain` is.
+        // a word is aligned at least as `T` is, by the assertion in front.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(start).cast::<T>().add(first), count) }
     }
 
     /// Asks the processor to load value number `first` of the piece that begins at word `start` into the cache.
     #[inline]
-    pub fn prefetch<T: Plain>(&self, start: usize, first: usize) {
+    pub fn prefetch<T: Pod>(&self, start: usize, first: usize) {
         let address = self.start.as_ptr().wrapping_add(start).cast::<T>().wrapping_add(first);
         crate::cpu::prefetch::line(address.cast());
     }

@@ -26,7 +26,11 @@ static OFFSETS: [u32; LONGEST + 1] = {
 /// `count` values of 1 as bytes; each value has `size` bytes, 4 or 8. At most [`LONGEST`].
 #[inline]
 pub fn ones(count: usize, size: usize) -> &'static [u8] {
-    if size == size_of::<f32>() { bytes(&FLOATS[..count]) } else { bytes(&DOUBLES[..count]) }
+    if size == size_of::<f32>() {
+        bytemuck::cast_slice(&FLOATS[..count])
+    } else {
+        bytemuck::cast_slice(&DOUBLES[..count])
+    }
 }
 
 /// The offsets of `samples` samples of one entry each: 0 to `samples`, at most [`LONGEST`].
@@ -88,9 +92,4 @@ pub fn are_single(offsets: &[u32]) -> bool {
     offsets.chunks(BLOCK).zip((0..).step_by(BLOCK)).all(|(offsets, first)| {
         offsets.iter().zip(first..).fold(true, |same, (&offset, number)| same & (offset == number))
     })
-}
-
-fn bytes<T: super::arena::Plain>(values: &[T]) -> &[u8] {
-    // SAFETY: the bytes are those of `values`, and `Plain` promises that all of them are initialised.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }

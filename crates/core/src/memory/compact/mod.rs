@@ -20,11 +20,10 @@ pub mod implied;
 pub mod narrow;
 pub mod widen;
 
-use crate::memory::room::Zero;
 use decimal::Decimals;
 
 /// A type of value: `f32` or `f64`.
-pub trait Value: arena::Plain + Zero + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
+pub trait Value: bytemuck::Pod + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// The nearest value, ties to even.
     fn from_f64(number: f64) -> Self;
     /// The value of a small integer, which is exact.

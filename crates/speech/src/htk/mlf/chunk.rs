@@ -53,7 +53,7 @@ impl LeafChunk for LabelChunk {
             None => (&[][..], ValueForm::Ones),
             Some(values) => (&values[range.clone()], ValueForm::Byte),
         };
-        let indices = bytes(&self.classes[range]);
+        let indices = bytemuck::cast_slice(&self.classes[range]);
         let kind = ViewKind::Sparse(SparseView { indices, narrow: true, offsets, single: true });
         Loaded::Data(SequenceView { samples: frames, values, form, kind })
     }
@@ -73,12 +73,6 @@ impl LeafChunk for LabelChunk {
             }
         }
     }
-}
-
-/// The bytes of classes.
-fn bytes(classes: &[u16]) -> &[u8] {
-    // SAFETY: the bytes are those of `classes`; a `u16` has no padding, so all of them are initialised.
-    unsafe { std::slice::from_raw_parts(classes.as_ptr().cast(), size_of_val(classes)) }
 }
 
 /// A part of a chunk that one task loads.

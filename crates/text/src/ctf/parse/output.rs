@@ -4,10 +4,11 @@
 //! segment is copied out of it into memory of its size.
 
 use super::rules::Rules;
+use bytemuck::Zeroable;
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::Zeros;
 use cntk_reader_core::memory::compact::{Value, finite};
-use cntk_reader_core::memory::room::{self, Zero};
+use cntk_reader_core::memory::room;
 use std::ops::Deref;
 
 /// A vector whose spare memory is initialised, so that parsers write ahead into a slice and then say how much of it counts.
@@ -23,7 +24,7 @@ pub struct ScratchVec<T> {
 /// Bytes of an array that is large.
 const LARGE: usize = 1 << 20;
 
-impl<T: Zero> ScratchVec<T> {
+impl<T: Zeroable> ScratchVec<T> {
     /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them, which
     /// [`ScratchVec::missing`] remembers.
     #[inline(always)]

@@ -6,7 +6,7 @@ use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
 use crate::convert::output::Output;
 use cntk_reader_core::memory::room;
-use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, bytes_of};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use crc32fast::Hasher;
 
@@ -108,7 +108,7 @@ impl Stream {
         self.sequences.write_ends(&mut self.samples, &column.lengths)?;
         if let Some((indices, offsets)) = &mut self.sparse {
             offsets.write_ends(&mut self.entries, &column.counts)?;
-            indices.write(bytes_of(&column.indices))?;
+            indices.write(bytemuck::cast_slice(&column.indices))?;
         }
         self.values.write(&column.values)
     }

@@ -244,7 +244,7 @@ pub fn signed(_: Avx2, numbers: __m256d, negative: u64) -> __m256d {
 pub fn store<T: Value>(_: Avx2, numbers: __m256d, out: &mut [T; 4]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
     // SAFETY: there is a value of `Avx2`. Four values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
-    // value, because a `Value` is `Plain`.
+    // value, because a `Value` is `Pod`.
     unsafe {
         if size_of::<T>() == size_of::<f32>() {
             _mm_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtpd_ps(numbers));
@@ -274,7 +274,7 @@ pub fn store_integers<T: Value>(simd: Avx2, numbers: __m256i, negative: u64, out
 fn store_floats<T: Value>(_: Avx2, numbers: __m256i, negative: u64, out: &mut [T; LANES]) {
     assert!(size_of::<T>() == size_of::<f32>());
     // SAFETY: there is a value of `Avx2`. Eight values of 4 bytes are written, as many as `out` has, and any bits are a value,
-    // because a `Value` is `Plain`.
+    // because a `Value` is `Pod`.
     unsafe {
         let bits = _mm256_set1_epi32(negative as i32);
         let signs = _mm256_sllv_epi32(bits, _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24));
@@ -288,6 +288,6 @@ fn store_floats<T: Value>(_: Avx2, numbers: __m256i, negative: u64, out: &mut [T
 pub fn store_second_half<T: Value>(_: Avx2, numbers: __m256i, out: &mut [T; 4]) {
     assert!(size_of::<T>() == size_of::<f32>());
     // SAFETY: there is a value of `Avx2`. Four values of 4 bytes are written, as many as `out` has, and any bits are a value,
-    // because a `Value` is `Plain`.
+    // because a `Value` is `Pod`.
     unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm256_extracti128_si256::<1>(numbers)) };
 }

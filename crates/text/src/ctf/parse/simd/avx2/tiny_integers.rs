@@ -129,7 +129,7 @@ fn store_four<T: Value, const SIGNED: bool>(
     out: &mut [T; MOST_ENDS],
 ) {
     // SAFETY: there is a value of `Avx2`. Four values of 4 bytes are written, as many as `out` has, and any bits are a value, because a
-    // `Value` is `Plain`.
+    // `Value` is `Pod`.
     unsafe {
         if size_of::<T>() == size_of::<f32>() {
             let mut numbers = _mm_cvtepi32_ps(numbers);

@@ -242,7 +242,7 @@ fn quotients(_: Avx512, (numbers, exponents): (__m512i, __m512i)) -> __m256 {
 fn store_floats<T: Value>(_: Avx512, numbers: __m256, negative: u8, out: &mut [T; LANES]) {
     assert!(size_of::<T>() == size_of::<f32>());
     // SAFETY: there is a value of `Avx512`. Eight values of 4 bytes are written, as many as `out` has, and any bits are a value,
-    // because a `Value` is `Plain`.
+    // because a `Value` is `Pod`.
     unsafe {
         let signed = _mm256_mask_xor_ps(numbers, negative, numbers, _mm256_set1_ps(-0.0));
         _mm256_storeu_ps(out.as_mut_ptr().cast(), signed);

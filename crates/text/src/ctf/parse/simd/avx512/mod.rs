@@ -468,7 +468,7 @@ fn fours(_: Avx512, digits: __m512i) -> __m512i {
 fn store<T: Value>(_: Avx512, numbers: __m512d, negative: u8, out: &mut [T; LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
     // SAFETY: there is a value of `Avx512`. Eight values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
-    // value, because a `Value` is `Plain`.
+    // value, because a `Value` is `Pod`.
     unsafe {
         let numbers = _mm512_mask_xor_pd(numbers, negative, numbers, _mm512_set1_pd(-0.0));
         if size_of::<T>() == size_of::<f32>() {
@@ -484,7 +484,7 @@ fn store<T: Value>(_: Avx512, numbers: __m512d, negative: u8, out: &mut [T; LANE
 fn store_eight_integers<T: Value>(_: Avx512, numbers: __m256i, out: &mut [T; LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
     // SAFETY: there is a value of `Avx512`. Eight values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
-    // value, because a `Value` is `Plain`.
+    // value, because a `Value` is `Pod`.
     unsafe {
         if size_of::<T>() == size_of::<f32>() {
             _mm256_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtepi32_ps(numbers));
@@ -499,7 +499,7 @@ fn store_eight_integers<T: Value>(_: Avx512, numbers: __m256i, out: &mut [T; LAN
 fn store_integers<T: Value>(simd: Avx512, numbers: __m512i, negative: u16, out: &mut [T; 2 * LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
     // SAFETY: there is a value of `Avx512`. Sixteen values of 4 bytes are written, as many as `out` has, and any bits are a
-    // value, because a `Value` is `Plain`.
+    // value, because a `Value` is `Pod`.
     unsafe {
         if size_of::<T>() == size_of::<f32>() {
             let numbers = _mm512_cvtepi32_ps(numbers);
