@@ -10,6 +10,8 @@
 //! The short form lets one of a few allocations fail. With `SITES` in the environment the large allocations of the undisturbed runs
 //! are shown with the functions that ask for them, and none fails.
 
+#![allow(unsafe_code, reason = "an allocator that fails")]
+
 mod common;
 #[path = "allocation_failure/data.rs"]
 mod data;

@@ -2,6 +2,8 @@
 //!
 //! The allocator counts for the whole process, the library's threads included, so this file has a single test.
 
+#![allow(unsafe_code, reason = "an allocator that counts, and calls of the C ABI")]
+
 use cntk_reader::language::from_text;
 use cntk_reader_capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
 use cntk_reader_capi::minibatch::{cntk_reader_minibatch_read, cntk_reader_minibatch_release};

@@ -3,6 +3,8 @@
 //! Each run is a process of its own, which reads from two slow deserializers in frame mode, as of HTK features and labels.
 //! Once their module's objects are gone, anything that still runs in them ends the process with a signal.
 
+#![allow(unsafe_code, reason = "calls of the C library")]
+
 mod common;
 
 use cntk_reader::Result;

@@ -2,6 +2,8 @@
 //! the library's frames, and nothing may wait for such a thread. And callbacks end for good when a host says so.
 //!
 //! Each run is a process of its own, because it ends with threads that are lost.
+
+#![allow(unsafe_code, reason = "calls of the C ABI")]
 #![cfg(target_os = "linux")]
 
 mod common;

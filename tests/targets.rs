@@ -1,5 +1,7 @@
 //! Where outputs may be written: in place of plain files, never in place of anything else, and never into the standard streams.
 
+#![allow(unsafe_code, reason = "a descriptor of a child")]
+
 mod common;
 
 use cntk_reader::{CtfDeserializer, ElementType, Error, Reader};

@@ -2,6 +2,8 @@
 //!
 //! Both count for the whole process, so this file has a single test.
 
+#![allow(unsafe_code, reason = "an allocator that counts, and functions that stand before mmap and munmap")]
+
 use cntk_reader::language::from_text;
 use cntk_reader_engine::reader::{Epoch, MemoryUse, ReadConfig, Reader};
 use std::alloc::{GlobalAlloc, Layout, System};

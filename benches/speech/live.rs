@@ -1,5 +1,7 @@
 //! Counts the bytes that the process has allocated and not freed.
 
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

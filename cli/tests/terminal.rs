@@ -1,5 +1,7 @@
 //! The tool on a terminal, in a pipe, and in a pipe that is closed early.
 
+#![allow(unsafe_code, reason = "openpty")]
+
 mod common;
 
 use common::{data, run, tool};

@@ -1,5 +1,7 @@
 //! An image that is transformed through the C interface.
 
+#![allow(unsafe_code, reason = "calls of the C ABI")]
+
 use cntk_reader::{Error, ErrorKind, Result};
 use cntk_reader_capi::error::{cntk_reader_error, cntk_reader_error_free, cntk_reader_error_get_text};
 use cntk_reader_capi::host::chunk::cntk_reader_presence;

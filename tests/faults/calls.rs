@@ -5,6 +5,8 @@
 //! from other crates alike: none can be forgotten, and the library itself has nothing in it for this purpose. Calls for files
 //! outside of the folders that are watched go on to the system at once.
 
+#![allow(unsafe_code, reason = "functions that stand before those of the C library")]
+
 use crate::common::rng::Rng;
 use libc::{c_char, c_int, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t, timespec};
 use std::cell::Cell;

@@ -1,5 +1,7 @@
 //! Each fault at each call: the calls for files of a run without faults are counted, and then each of them fails in turn.
 
+#![allow(unsafe_code, reason = "set_var, before other threads start")]
+
 use crate::calls::{self, Fault, Operation, Plan};
 use crate::common::seen::{self, Seen};
 use crate::data::{self, Kind};

@@ -1,6 +1,8 @@
 //! Eight readers in one process, for as long as one likes: random data, options and uses, checkpoints into other readers, and faults
 //! from time to time. What is delivered is compared with the model where that knows the format, else with a first, undisturbed run.
 
+#![allow(unsafe_code, reason = "sysconf")]
+
 use crate::calls;
 use crate::common::child;
 use crate::common::rng::Rng;

@@ -1,5 +1,7 @@
 //! Drives the library through its C ABI, as a C program would, for the golden cases.
 
+#![allow(unsafe_code, reason = "calls of the C ABI")]
+
 use cntk_reader_capi::configuration::{cntk_reader_configuration, cntk_reader_configuration_set};
 use cntk_reader_capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
 use cntk_reader_capi::error::{

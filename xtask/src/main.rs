@@ -30,7 +30,6 @@ mod symbols;
 mod test;
 mod torch;
 mod trust;
-mod unsafe_code;
 mod wheel;
 
 use anyhow::{Result, bail};
@@ -129,7 +128,6 @@ cargo xtask COMMAND [OPTIONS]
   trust [NAME ...]         what the library promises, with the figures of the commands that keep it, into docs/trust.md: what takes
                            seconds, or what is named
       --all                everything, which takes hours
-  unsafe                   counts the unsafe code of each module into the table of docs/unsafe.md
   header                   writes the C headers in include/ from the Rust code
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
   fmt                      formats Rust and C++ code
@@ -158,7 +156,6 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "port" => port::command(project, parser),
         "reproducible" => no_more(&mut parser).and_then(|()| reproducible::command(project)),
         "trust" => trust::command(project, parser),
-        "unsafe" => no_more(&mut parser).and_then(|()| unsafe_code::command(project)),
         "wheel" => wheel::command(project, parser),
         "header" => no_more(&mut parser).and_then(|()| header::command(project)),
         "abi" => no_more(&mut parser).and_then(|()| abi::command(project)),

@@ -4,7 +4,7 @@
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
     abi, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests, repository,
-    rust_tests, sanitize, schedules, shipped, symbols, torch, trust, unsafe_code,
+    rust_tests, sanitize, schedules, shipped, symbols, torch, trust,
 };
 use anyhow::Result;
 use examples::{csharp, demo, images, mpi, speech};
@@ -48,9 +48,6 @@ pub const ALL: &[Step] = &[
     }),
     step("paths", "no file names a machine's paths", |project| {
         repository::machine_paths(project).and_then(|_| Tally::passed(1))
-    }),
-    step("unsafe", "no module has more unsafe code than docs/unsafe.md gives a reason for", |project| {
-        Tally::passed(unsafe_code::check(project)?)
     }),
     step("layers", "crates import only those below them, and no folders of a crate each other", layers::step),
     step("trust", "docs/trust.md has each promise", |project| Tally::passed(trust::check(project)?)),

@@ -6,7 +6,7 @@
 
 use crate::packages::{self, ORACLE};
 use crate::sanitize::{self, Kind};
-use crate::{build, deny, differences, port, reproducible, schedules, soak, unsafe_code};
+use crate::{build, deny, differences, port, reproducible, schedules, soak};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -156,13 +156,6 @@ const PROMISES: &[Promise] = &[
         kept_by: "`cargo xtask reproducible`",
         quick: false,
         measure: reproducible::figures,
-    },
-    Promise {
-        name: "unsafe",
-        promise: "No module gets more unsafe code unseen",
-        kept_by: "step `unsafe`, [unsafe.md](unsafe.md)",
-        quick: true,
-        measure: |project| Ok(format!("{} modules are counted", unsafe_code::check(project)?)),
     },
     Promise {
         name: "deny",

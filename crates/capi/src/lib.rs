@@ -5,6 +5,7 @@
 //! grow). Types have their C names, so that a search finds both sides; the documentation of every public item here is the
 //! documentation of `include/cntk_reader.h`, which is generated from it. The folder [`host`] has a header of its own.
 
+#![allow(unsafe_code, reason = "pointers, lengths and callbacks of programs in other languages")]
 #![allow(non_camel_case_types)]
 #![allow(missing_docs, reason = "the documentation is the header's")]
 #![allow(

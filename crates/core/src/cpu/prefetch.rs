@@ -1,5 +1,7 @@
 //! Hints to the processor: memory that will be read soon.
 
+#![allow(unsafe_code, reason = "the prefetch instruction")]
+
 /// Number of bytes that [`first`] prefetches.
 pub const FIRST_BYTES: usize = 256;
 

@@ -4,6 +4,8 @@
 //! is a proof: it can be made only if the processor has the instructions, so functions that take the value may use them. The
 //! generic function must be inlined into a function that is compiled for the instructions. `dispatch!` writes that function.
 
+#![allow(unsafe_code, reason = "calls of functions for instructions that the processor was found to have")]
+
 use std::sync::LazyLock;
 
 /// A set of instructions, as a type whose values prove that this processor has them.

@@ -4,6 +4,8 @@
 //! the user alone; one that others may write to is refused. Files are opened without following
 //! links, and used only if they are the user's own.
 
+#![allow(unsafe_code, reason = "geteuid")]
+
 use super::descriptor;
 use crate::{Error, ErrorKind, Result};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};

@@ -2,6 +2,8 @@
 //! these numbers for its next files, and then a log line, or whatever another library prints, would
 //! be written into data.
 
+#![allow(unsafe_code, reason = "fcntl")]
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
 use std::os::fd::{AsRawFd, FromRawFd};

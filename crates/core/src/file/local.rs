@@ -1,5 +1,7 @@
 //! Files of the file system.
 
+#![allow(unsafe_code, reason = "pread into uninitialized memory")]
+
 use super::descriptor;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};

@@ -6,6 +6,8 @@
 //! once ([`unpacked`]). Offsets are those of the unpacked data. A network that recovers within four seconds disturbs none of
 //! the readers, and errors name the path and the offset.
 
+#![allow(unsafe_code, reason = "reads into uninitialized memory")]
+
 pub mod address;
 #[cfg(feature = "compression")]
 mod cache_folder;

@@ -3,6 +3,8 @@
 //! A program mounts a [`FileSystem`] for a scheme, such as `s3`, for the whole process. From then on every path of a data file
 //! that begins with `s3://` is opened by it, wherever the path comes from: a configuration, a call, or a list of files.
 
+#![allow(unsafe_code, reason = "a mounted file system's file, which a forked child leaves alone")]
+
 use super::xxh64::Xxh64;
 use super::{FileState, check_size};
 use crate::runtime::exit;

@@ -9,6 +9,8 @@
 //! renaming over it would destroy it. A link is followed, so the file that it leads to is replaced
 //! and the link stays; a cache that is a link is refused. Temporary names are never followed.
 
+#![allow(unsafe_code, reason = "linkat")]
+
 use super::xxh64::Xxh64;
 use super::{descriptor, with_retry};
 use std::ffi::{CString, OsStr, OsString};

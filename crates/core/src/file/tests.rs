@@ -1,3 +1,5 @@
+#![allow(unsafe_code, reason = "reads into uninitialized memory")]
+
 use super::faults::{Fault, Faults, Operation};
 use super::*;
 use std::io::Write;

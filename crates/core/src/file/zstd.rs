@@ -1,5 +1,7 @@
 //! zstd's functions, with memory that each thread keeps for them.
 
+#![allow(unsafe_code, reason = "decompresses into uninitialized memory")]
+
 use std::cell::Cell;
 use std::io::{self, BufRead, Read};
 use std::mem::MaybeUninit;

@@ -1,6 +1,8 @@
 //! The memory that chunks are kept in. It is used again and again, because touching fresh pages costs more than reading.
 //! Huge pages shorten the first sweep over dense data by a fifth.
 
+#![allow(unsafe_code, reason = "filled without being cleared before")]
+
 use crate::file::DataFile;
 use crate::memory::huge::{self, HUGE_PAGE};
 use crate::memory::{AlignedBytes, Held, Meter, room};

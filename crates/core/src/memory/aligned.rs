@@ -3,6 +3,8 @@
 //! The system gives memory for a large `Vec` somewhere between two huge pages. Of a chunk of 14 MB, which the deserializers of
 //! speech make, two of the seven huge pages are then left to small ones.
 
+#![allow(unsafe_code, reason = "memory with an alignment of its own")]
+
 use super::huge::HUGE_PAGE;
 use super::room;
 use crate::Result;

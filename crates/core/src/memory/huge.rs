@@ -23,6 +23,8 @@
 //!
 //! (The last row was measured with a rule that gave up after four slow pages of 2.3 ms each.)
 
+#![allow(unsafe_code, reason = "madvise")]
+
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};

@@ -5,6 +5,8 @@
 //! twice. Linux takes a whole range in one call since version 5.14. That shortens filling new memory from a file in
 //! the page cache by a quarter with one thread and by nearly a third with two, and first sweeps over text by 5 to 10 %.
 
+#![allow(unsafe_code, reason = "sysconf, madvise")]
+
 mod aligned;
 pub mod compact;
 pub mod huge;

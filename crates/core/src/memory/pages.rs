@@ -4,6 +4,8 @@
 //! blocks of that size for later, in an arena for each thread, and then gives none of them back: of 40 readers that sixteen
 //! threads served one after the other, 114 MB stayed resident in the end, and 63 MB if the memory of chunks is taken here.
 
+#![allow(unsafe_code, reason = "mmap, mremap")]
+
 use super::huge::HUGE_PAGE;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;

@@ -8,6 +8,8 @@
 //! Memory that is given back in part, as by `Vec::shrink_to_fit`, is not asked for: allocators keep the old block when they find no
 //! smaller one.
 
+#![allow(unsafe_code, reason = "zeroed allocations")]
+
 use crate::{Error, Result};
 use bytemuck::Zeroable;
 use std::alloc::{Layout, alloc_zeroed};

@@ -25,6 +25,8 @@
 //! What is inside is counted by atomics. The only lock is held across forks (see
 //! [`crate::runtime::fork`]), so that a child never inherits it locked.
 
+#![allow(unsafe_code, reason = "atexit, and threads that end inside foreign code")]
+
 use crate::Error;
 use crate::runtime::fork::{self, Hooks, Position, Process};
 use crate::runtime::lock::{AcrossFork, Mutex};

@@ -4,6 +4,8 @@
 //! either remember the [`Process`] in which they were made, and modules with static locks [`register`] hooks, which hold these
 //! locks while the process forks. This module imports none of them.
 
+#![allow(unsafe_code, reason = "pthread_atfork")]
+
 use crate::runtime::lock::{AcrossFork, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};

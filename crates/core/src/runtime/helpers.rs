@@ -4,6 +4,8 @@
 //! threads here look for what comes next before they sleep, and a thread that comes late is not waited for: whoever shares
 //! work takes parts of it like all others, and what nobody has begun is not left to anyone.
 
+#![allow(unsafe_code, reason = "work that other threads borrow until it ends")]
+
 use crate::runtime::cancel;
 use crate::runtime::sync::thread::JoinHandle;
 use crate::runtime::sync::{Condvar, Mutex, MutexGuard, spin};

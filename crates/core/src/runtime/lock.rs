@@ -5,6 +5,8 @@
 //! space, as parking_lot has them, list the parent's sleeping threads in the child too; there the memory of these threads
 //! is given to other threads, and the queues write into it.
 
+#![allow(unsafe_code, reason = "locks that are held across a fork")]
+
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, RwLockReadGuard, RwLockWriteGuard};

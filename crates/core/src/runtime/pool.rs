@@ -1,5 +1,7 @@
 //! The library's threads: one pool per process, started when first needed. A forked child starts a pool of its own.
 
+#![allow(unsafe_code, reason = "a lock that is held across a fork")]
+
 use crate::error::ExceptionClass;
 use crate::runtime::cancel::{self, Current};
 use crate::runtime::fork::{self, Hooks, Position, Process};

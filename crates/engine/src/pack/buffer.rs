@@ -1,5 +1,7 @@
 //! Aligned memory for the data of minibatches.
 
+#![allow(unsafe_code, reason = "memory that is filled without being cleared before")]
+
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::pages::{self, Pages};
 use cntk_reader_core::memory::{self, room};

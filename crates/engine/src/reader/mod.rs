@@ -1,5 +1,7 @@
 //! The reader: builds the pipeline from its options and drives it, one batch of minibatches ahead of the caller.
 
+#![allow(unsafe_code, reason = "a field that is dropped before the others")]
+
 mod barren;
 pub mod build;
 mod capacity;

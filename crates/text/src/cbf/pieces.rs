@@ -1,5 +1,7 @@
 //! A chunk's bytes from front to back, a piece at a time, in memory that a thread keeps and uses again.
 
+#![allow(unsafe_code, reason = "reads into uninitialized memory")]
+
 use super::context::ChunkContext;
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;

@@ -1,5 +1,7 @@
 //! Unpacked frames that the next reads may need.
 
+#![allow(unsafe_code, reason = "decompresses into uninitialized memory")]
+
 use crate::Result;
 use crate::memory::room;
 use crate::runtime::pool;

@@ -4,6 +4,8 @@
 //! Where frames begin is in the [`table`]. A frame that a read needs whole is unpacked right into the reader's memory. Of
 //! others, where a read begins or ends, the [`cache`] keeps the unpacked bytes, because the next read needs the rest.
 
+#![allow(unsafe_code, reason = "decompressed bytes")]
+
 mod cache;
 mod table;
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Only what cannot be read in place is copied: samples whose values are not next to each other, indices that are not
 //! 32 bits wide, and the offsets of sparse samples, which decide what is read.
 
+#![allow(unsafe_code, reason = "arrays of a user's program, used without a copy")]
+
 use super::buffer::{Buffer, Scalar};
 use super::data::{Array, DenseArray, SparseArray, StreamData};
 use super::wrong_chunk;

@@ -1,5 +1,7 @@
 //! Memory of the user, read in place for as long as a chunk lives.
 
+#![allow(unsafe_code, reason = "memory of a user's program, used without a copy")]
+
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;

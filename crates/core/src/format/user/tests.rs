@@ -1,5 +1,7 @@
 //! What is checked of a user's chunks, and how they are read.
 
+#![allow(unsafe_code, reason = "a buffer from raw parts")]
+
 use super::chunk::LoadedChunk;
 use super::*;
 use crate::ErrorKind;

@@ -4,6 +4,8 @@
 //! come and go all the time. So regions go back to the deserializer that they came from. The more data are in memory, the larger
 //! regions are, so that a small window wastes nothing.
 
+#![allow(unsafe_code, reason = "memory that is cut into segments, and reused without being cleared")]
+
 use crate::Result;
 use crate::memory::huge::{self, HUGE_PAGE};
 use crate::memory::pages::{self, Pages};

@@ -9,6 +9,8 @@
 //! decimals in 0.87 and 0.7 with 2 bytes. Sparse samples of 100 whole numbers with signs take 0.56 of the memory with 2 bytes, and 0.76 of a
 //! first sweep.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 use crate::Result;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::processor::{Avx2, Avx512};

@@ -5,6 +5,8 @@
 //! 0.81 of the time, decoding included, where this was introduced, and 0.82 to 0.86 on an AMD EPYC of the third Zen generation
 //! (60 sweeps each, best sweeps and first quartiles in alternating runs).
 
+#![allow(unsafe_code, reason = "stores that bypass the caches")]
+
 use cntk_reader_core::memory::compact::widen;
 use cntk_reader_core::sequence::ValueForm;
 

@@ -1,5 +1,7 @@
 //! From components to blue, green, red.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
 // Factors with 16 bits after the binary point, less what is added whole.

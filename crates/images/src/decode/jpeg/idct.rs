@@ -1,6 +1,8 @@
 //! The inverse discrete cosine transform: libjpeg's accurate one in integers ("islow"), exactly as libjpeg-turbo computes it
 //! with vector instructions. Coefficients of damaged files wrap and saturate at the same places.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
 dispatch! {

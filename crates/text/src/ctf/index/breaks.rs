@@ -1,5 +1,7 @@
 //! The line breaks of a block, found 64 bytes at a time: a search for each would take longer than short lines take to read.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 /// Iterates over the positions of line breaks, in order.
 pub(super) struct Breaks<'a> {
     block: &'a [u8],

@@ -5,6 +5,8 @@
 //! to be repeated to the bit needs the same steps, so no library routine can stand in. [`read`] walks the digits one
 //! by one and explains every failure; [`quick`] gives the same bits from integer registers.
 
+#![allow(unsafe_code, reason = "the C library's pow, whose bits CNTK's numbers have")]
+
 use cntk_reader_core::cpu::digits::{joined, leading_digits, leading_runs, load8};
 use cntk_reader_core::memory::compact::Value;
 use std::sync::LazyLock;

@@ -10,6 +10,8 @@
 //! three implementations. The values that implement it prove that the processor has the instructions
 //! ([`cntk_reader_core::cpu::processor`]), so all functions are safe to call.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
