@@ -1,5 +1,7 @@
 // Builders of configurations: the options they set, and that they read the same minibatches as a text does.
 
+#include <cntk_reader_host.h>
+
 #include <algorithm>
 #include <functional>
 
