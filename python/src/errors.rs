@@ -1,0 +1,96 @@
+//! Errors of the library as exceptions of Python, and exceptions as causes of errors.
+
+use cntk_reader::{Error, ErrorKind};
+use cntk_reader_core::error::{Cause, ExceptionClass};
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use std::sync::Arc;
+
+static READER_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+static READER_VALUE_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// The exception that users' code has raised, as the cause of the library's error.
+struct Raised {
+    exception: PyErr,
+    /// The thread that it was raised on.
+    thread: std::thread::ThreadId,
+}
+
+/// The word for a kind of errors: `ReaderError.kind`.
+fn kind(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Config => "config",
+        ErrorKind::InvalidArgument => "invalid_argument",
+        ErrorKind::Io => "io",
+        ErrorKind::Data => "data",
+        ErrorKind::Checkpoint => "checkpoint",
+        ErrorKind::State => "state",
+        ErrorKind::User => "user",
+        ErrorKind::Cancelled => "cancelled",
+        ErrorKind::Memory => "memory",
+        _ => "internal",
+    }
+}
+
+/// The exception for an error of the library: a `ReaderError`, or a `ReaderValueError` where CNTK
+/// raises ValueError. An exception of users' code is its `__cause__`; KeyboardInterrupt and
+/// SystemExit that a callback has raised on this thread are raised again as themselves.
+pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    let raised = error.cause().and_then(|Cause(cause)| cause.downcast_ref::<Raised>());
+    if let Some(Raised { exception, thread }) = raised
+        && *thread == std::thread::current().id()
+        && (exception.is_instance_of::<PyKeyboardInterrupt>(py)
+            || exception.is_instance_of::<PySystemExit>(py))
+    {
+        return exception.clone_ref(py);
+    }
+    match made(py, error) {
+        Ok(exception) => {
+            if let Some(Raised { exception: cause, .. }) = raised {
+                exception.set_cause(py, Some(cause.clone_ref(py)));
+            }
+            exception
+        }
+        Err(failure) => failure,
+    }
+}
+
+fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let class = match error.class() {
+        ExceptionClass::InvalidArgument => {
+            READER_VALUE_ERROR.import(py, "cntk_reader._errors", "ReaderValueError")?
+        }
+        _ => READER_ERROR.import(py, "cntk_reader._errors", "ReaderError")?,
+    };
+    let exception = class.call1((error.to_string(),))?;
+    let place = error.location();
+    exception.setattr("kind", kind(error.kind()))?;
+    exception.setattr("message", error.message())?;
+    exception.setattr("detail", error.detail())?;
+    exception.setattr("file", place.file.as_deref())?;
+    exception.setattr("line", place.line)?;
+    exception.setattr("column", place.column)?;
+    exception.setattr("offset", place.offset)?;
+    exception.setattr("stream", place.stream.as_deref())?;
+    exception.setattr("key", place.key.as_deref())?;
+    Ok(PyErr::from_value(exception))
+}
+
+/// An error of the library that an exception of users' code has caused.
+pub fn caused_by(error: Error, exception: PyErr) -> Error {
+    let thread = std::thread::current().id();
+    error.caused_by(Cause(Arc::new(Raised { exception, thread })))
+}
+
+/// Results of the library as results of Python.
+pub trait IntoPython<T> {
+    fn python(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> IntoPython<T> for cntk_reader::Result<T> {
+    fn python(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| exception(py, &error))
+    }
+}
