@@ -8,7 +8,13 @@
 
 mod arrays;
 mod callback;
+mod convert;
 mod errors;
+mod files;
+mod options;
+mod process;
+mod transform;
+mod user;
 
 use pyo3::prelude::*;
 
@@ -18,6 +24,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("version", env!("CARGO_PKG_VERSION"))
+        module.add("version", env!("CARGO_PKG_VERSION"))?;
+        convert::add(module)?;
+        files::add(module)?;
+        process::add(module)
     }
 }

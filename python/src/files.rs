@@ -1,0 +1,8 @@
+//! File systems of Python programs, and compressed files.
+
+use pyo3::prelude::*;
+
+/// Adds the functions to the module.
+pub fn add(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}

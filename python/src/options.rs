@@ -1,0 +1,1 @@
+//! Options of a reader as dictionaries of Python.

@@ -1,0 +1,8 @@
+//! Settings of the process: threads and the log.
+
+use pyo3::prelude::*;
+
+/// Adds the functions to the module.
+pub fn add(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Users' transforms of images.
