@@ -11,6 +11,8 @@ mod callback;
 mod convert;
 mod errors;
 mod files;
+mod forms;
+mod minibatch;
 mod options;
 mod process;
 mod transform;
