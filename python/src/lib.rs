@@ -11,6 +11,7 @@ mod callback;
 mod convert;
 mod errors;
 mod files;
+mod interrupt;
 mod options;
 mod process;
 mod transform;
@@ -27,6 +28,7 @@ mod _native {
         module.add("version", env!("CARGO_PKG_VERSION"))?;
         convert::add(module)?;
         files::add(module)?;
+        options::add_to(module)?;
         process::add(module)
     }
 }
