@@ -31,7 +31,7 @@ pub fn is_ending() -> bool {
 /// Does some work without the interpreter's lock. If the interpreter ends meanwhile, a thread other
 /// than the main one does not return.
 pub fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
-    if interrupt::is_main(py) {
+    if interrupt::is_main_thread(py).unwrap_or(true) {
         return py.detach(work);
     }
     DETACHED.fetch_add(1, Ordering::SeqCst);
