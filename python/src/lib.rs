@@ -11,6 +11,7 @@ mod callback;
 mod convert;
 mod errors;
 mod files;
+mod given;
 mod options;
 mod process;
 mod transform;
