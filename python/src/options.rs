@@ -1,1 +1,234 @@
 //! Options of a reader as dictionaries of Python.
+
+use crate::errors::IntoPython;
+use crate::interrupt::interruptible;
+use cntk_reader::language::values::{Value, Values, check};
+use cntk_reader::{Config, Error, Result};
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::cancel::Canceller;
+use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyMapping, PySequence, PyString, PyType};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// Sections inside sections, at most: the library's own options have six levels. A dictionary that
+/// contains itself has no end.
+const DEEPEST: usize = 100;
+
+/// Classes that tell what a value is.
+struct Classes<'py> {
+    bool: &'py Bound<'py, PyType>,
+    integer: &'py Bound<'py, PyType>,
+    floating: &'py Bound<'py, PyType>,
+    exact_path: &'py Bound<'py, PyType>,
+    path_or_pattern: &'py Bound<'py, PyType>,
+    path_like: &'py Bound<'py, PyType>,
+}
+
+impl<'py> Classes<'py> {
+    fn get(py: Python<'py>) -> PyResult<Classes<'py>> {
+        static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+        Ok(Classes {
+            bool: CLASSES[0].import(py, "numpy", "bool_")?,
+            integer: CLASSES[1].import(py, "numpy", "integer")?,
+            floating: CLASSES[2].import(py, "numpy", "floating")?,
+            exact_path: CLASSES[3].import(py, "cntk_reader._options", "ExactPath")?,
+            path_or_pattern: CLASSES[4].import(py, "cntk_reader._options", "PathOrPattern")?,
+            path_like: CLASSES[5].import(py, "os", "PathLike")?,
+        })
+    }
+
+    fn is_bool(&self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        Ok(value.is_instance_of::<PyBool>() || value.is_instance(self.bool)?)
+    }
+
+    fn is_integer(&self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        Ok(value.is_instance_of::<PyInt>() || value.is_instance(self.integer)?)
+    }
+
+    fn is_real(&self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        Ok(value.is_instance_of::<PyFloat>() || value.is_instance(self.floating)?)
+    }
+
+    fn is_path(&self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        Ok(value.is_instance(self.exact_path)? || value.is_instance(self.path_like)?)
+    }
+}
+
+/// The typed options that a mapping of Python describes.
+pub fn values(py: Python<'_>, mapping: &Bound<'_, PyAny>) -> PyResult<Values> {
+    section(&Classes::get(py)?, mapping.cast::<PyMapping>()?, DEEPEST)
+}
+
+fn section<'py>(classes: &Classes<'py>, mapping: &Bound<'py, PyMapping>, deepest: usize) -> PyResult<Values> {
+    if deepest == 0 {
+        let message = "Options have sections inside sections without an end. Is a dictionary inside itself?";
+        return Err(PyRecursionError::new_err(message));
+    }
+    let mut values = Values::default();
+    for item in mapping.items()?.iter() {
+        let (key, value) = item.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
+        let name = match key.cast::<PyString>() {
+            Ok(text) => text.to_cow()?,
+            Err(_) => Cow::Borrowed(""),
+        };
+        if name.is_empty() || name.contains('\0') {
+            let message = format!("{} is no name of an option or a stream.", key.repr()?);
+            return Err(PyValueError::new_err(message));
+        }
+        if value.is_none() {
+            let message = format!("The option {} is None. For its default, leave it out.", key.repr()?);
+            return Err(PyTypeError::new_err(message));
+        }
+        set(classes, &mut values, &key, &name, &value, deepest)?;
+    }
+    Ok(values)
+}
+
+/// Sets an option to a value of Python.
+fn set<'py>(
+    classes: &Classes<'py>,
+    values: &mut Values,
+    key: &Bound<'py, PyAny>,
+    name: &str,
+    value: &Bound<'py, PyAny>,
+    deepest: usize,
+) -> PyResult<()> {
+    let py = value.py();
+    let one = if classes.is_bool(value)? {
+        Value::from(value.is_truthy()?)
+    } else if classes.is_integer(value)? {
+        integer(key, value)?
+    } else if classes.is_real(value)? {
+        Value::from(real(value)?)
+    } else if value.is_instance(classes.path_or_pattern)? {
+        return add(values, name, Value::Files(vec![path(value)?])).python(py);
+    } else if classes.is_path(value)? {
+        Value::Path(path(value)?)
+    } else if let Ok(text) = value.cast::<PyString>() {
+        Value::Text(text.to_cow()?.into_owned())
+    } else if let Ok(mapping) = value.cast::<PyMapping>() {
+        // Unchecked: a stream may have the name of an option.
+        return values.add_section(name, section(classes, mapping, deepest - 1)?).python(py);
+    } else if value.is_instance_of::<PySequence>() && !value.is_instance_of::<PyBytes>() {
+        for part in value.try_iter()? {
+            let part = element(classes, key, &part?, deepest)?;
+            add(values, name, part).python(py)?;
+        }
+        return Ok(());
+    } else {
+        let message = format!("{} is no value of an option: {} has it.", value.repr()?, key.repr()?);
+        return Err(PyTypeError::new_err(message));
+    };
+    check(values, name, &one, FrontEnd::Python).python(py)?;
+    values.set(name, one);
+    Ok(())
+}
+
+/// An element of a list, as a list of its own.
+fn element<'py>(
+    classes: &Classes<'py>,
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    deepest: usize,
+) -> PyResult<Value> {
+    let one = if let Ok(mapping) = value.cast::<PyMapping>() {
+        Value::Section(section(classes, mapping, deepest - 1)?)
+    } else if value.is_instance(classes.path_or_pattern)? {
+        return Ok(Value::Files(vec![path(value)?]));
+    } else if classes.is_path(value)? {
+        Value::Path(path(value)?)
+    } else if classes.is_bool(value)? {
+        Value::Text(value.is_truthy()?.to_string())
+    } else if value.is_instance_of::<PyString>() || classes.is_integer(value)? {
+        Value::Text(value.str()?.to_cow()?.into_owned())
+    } else if classes.is_real(value)? {
+        Value::Text(PyFloat::new(value.py(), real(value)?).repr()?.to_cow()?.into_owned())
+    } else {
+        let message = format!("{} is no value of an option: the list {} has it.", value.repr()?, key.repr()?);
+        return Err(PyTypeError::new_err(message));
+    };
+    Ok(Value::List(vec![one]))
+}
+
+/// Adds elements to a list, which begins with the first one.
+fn add(values: &mut Values, key: &str, added: Value) -> Result<()> {
+    check(values, key, &added, FrontEnd::Python)?;
+    let empty = match added {
+        Value::Files(_) => Value::Files(Vec::new()),
+        _ => Value::List(Vec::new()),
+    };
+    match (values.entry(key, empty), added) {
+        (Value::Files(paths), Value::Files(added)) => paths.extend(added),
+        (Value::List(elements), Value::List(added)) => elements.extend(added),
+        (_, Value::Files(_)) => {
+            return Err(Error::argument(format!("The option '{key}' has a value that is no list of files.")));
+        }
+        _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
+    }
+    Ok(())
+}
+
+/// A number without a fraction, which NumPy's types have too.
+fn integer(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let number = value.py().get_type::<PyInt>().call1((value,))?;
+    if let Ok(number) = number.extract::<i64>()
+        && number != i64::MIN
+    {
+        return Ok(Value::from(number));
+    }
+    if let Ok(number) = number.extract::<u64>() {
+        return Ok(Value::from(number));
+    }
+    let message = format!("The option {} is {number}, which no number of 64 bits is.", key.repr()?);
+    Err(PyOverflowError::new_err(message))
+}
+
+fn real(value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    value.py().get_type::<PyFloat>().call1((value,))?.extract()
+}
+
+/// A path as the system has it.
+fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    static FSENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let encoded = FSENCODE.import(value.py(), "os", "fsencode")?.call1((value,))?;
+    to_path(encoded.cast::<PyBytes>()?.as_bytes())
+}
+
+#[cfg(unix)]
+fn to_path(bytes: &[u8]) -> PyResult<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
+}
+
+#[cfg(not(unix))]
+fn to_path(bytes: &[u8]) -> PyResult<PathBuf> {
+    Ok(PathBuf::from(std::str::from_utf8(bytes)?))
+}
+
+/// A configuration: the text of one, or the path of its file.
+pub fn configuration(text: Option<&str>, path: Option<&Path>) -> Result<Config> {
+    match (text, path) {
+        (_, Some(path)) => Config::from_file(path),
+        (text, None) => Config::from_text(text.unwrap_or_default()),
+    }
+}
+
+/// The names of the readers that a configuration, a text or a file, has in its sections.
+#[pyfunction]
+#[pyo3(signature = (text = None, path = None))]
+fn readers(py: Python<'_>, text: Option<String>, path: Option<Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    let path = path.as_ref().map(self::path).transpose()?;
+    let canceller = Canceller::new();
+    let ended = canceller.clone();
+    interruptible(py, &canceller, move || {
+        ended.run(|| Ok(configuration(text.as_deref(), path.as_deref())?.readers()))
+    })
+}
+
+/// Adds the functions to the module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(readers, module)?)
+}
