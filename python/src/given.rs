@@ -75,7 +75,10 @@ fn array<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyUn
 }
 
 fn unusable(array: &Bound<'_, PyUntypedArray>) -> PyErr {
-    PyTypeError::new_err(format!("An array of {} in the machine's memory is not expected here.", array.dtype()))
+    PyTypeError::new_err(format!(
+        "An array of {} in the machine's memory is not expected here.",
+        array.dtype()
+    ))
 }
 
 /// The type of an array's values, in the machine's byte order.

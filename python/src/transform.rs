@@ -86,8 +86,7 @@ impl UserTransform for PyTransform {
     fn result(&self, image: ImageInfo) -> Result<ImageInfo> {
         static DESCRIBED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         self.call("result", |py, user| {
-            let described =
-                DESCRIBED.import(py, MODULE, "described")?.call1((user, described(image)))?;
+            let described = DESCRIBED.import(py, MODULE, "described")?.call1((user, described(image)))?;
             let (width, height, channels, depth, is_planar) = described.extract::<Description>()?;
             let depth = match depth {
                 0 => Depth::Byte,
