@@ -83,7 +83,7 @@ struct Numbers {
 }
 
 /// An array over a list.
-pub fn of_list<'py, T: bytemuck::Pod + Send + Sync>(
+pub fn of_list<'py, T: bytemuck::NoUninit + Send + Sync>(
     py: Python<'py>,
     list: Vec<T>,
     dtype: Dtype,

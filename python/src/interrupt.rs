@@ -4,6 +4,7 @@
 //! may take long runs on a thread of its own while the main thread waits in pieces, and looks for
 //! signals between them. Other threads get no signals, and make such calls themselves.
 
+use crate::ending;
 use crate::errors::IntoPython;
 use cntk_reader::Result;
 use cntk_reader_core::runtime::cancel::Canceller;
@@ -11,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,20 @@ const ATTEMPT: Duration = Duration::from_millis(1);
 /// The main thread waits no longer than this for a call that it has cancelled: the call may be
 /// waiting for a pipe without a writer, or for users' code.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Ctrl-C has ended a call, and no call that may take long has succeeded since: users' code may be
+/// stuck, so nothing waits for it.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether Ctrl-C has ended the last call that took long.
+pub fn has_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Notes whether Ctrl-C has ended a call.
+pub fn note(interrupted: bool) {
+    INTERRUPTED.store(interrupted, Ordering::Relaxed);
+}
 
 /// Whether this thread is the one that gets signals. After a fork that is the thread that forked.
 pub fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
@@ -72,7 +88,7 @@ pub fn interruptible<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> PyResult<R> {
     if !is_main_thread(py)? {
-        return py.detach(work).python(py);
+        return ending::detached(py, work).python(py);
     }
     // A handler of a signal that has come already may raise.
     py.check_signals()?;
@@ -89,6 +105,7 @@ pub fn interruptible<R: Send + 'static>(
             None => {}
         }
         if let Err(exception) = py.check_signals() {
+            note(true);
             py.detach(|| cancel(&call, canceller));
             return Err(exception);
         }

@@ -9,13 +9,18 @@
 mod arrays;
 mod callback;
 mod convert;
+mod ending;
 mod errors;
 mod files;
+mod forms;
 mod interrupt;
+mod minibatch;
 mod options;
 mod process;
+mod source;
 mod transform;
 mod user;
+mod watchdog;
 
 use pyo3::prelude::*;
 
@@ -26,9 +31,13 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("version", env!("CARGO_PKG_VERSION"))?;
+        module.add_class::<minibatch::Minibatch>()?;
+        module.add_class::<minibatch::StreamMinibatch>()?;
         convert::add(module)?;
+        ending::add(module)?;
         files::add(module)?;
         options::add_to(module)?;
-        process::add(module)
+        process::add(module)?;
+        source::add(module)
     }
 }

@@ -190,10 +190,21 @@ pub fn refusal(consequence: &str) -> Error {
     }
 }
 
-/// Has no thread enter any more, and waits until those inside have left, for [`LONGEST_WAIT`] at most.
-pub extern "C" fn close() {
+/// Has no thread enter any more. A host that wants to wait by itself for those inside calls this,
+/// and [`close`] when [`others_inside`] says that there are none.
+pub fn refuse() {
     CLOSED.store(true, Ordering::SeqCst);
     CLOSER.store(this_thread(), Ordering::SeqCst);
+}
+
+/// Whether threads other than this one are inside.
+pub fn others_inside() -> bool {
+    INSIDE.load(Ordering::SeqCst) > DEPTH.get()
+}
+
+/// Has no thread enter any more, and waits until those inside have left, for [`LONGEST_WAIT`] at most.
+pub extern "C" fn close() {
+    refuse();
     // The thread that ends the process may do so from inside.
     let own = DEPTH.get();
     let begin = Instant::now();

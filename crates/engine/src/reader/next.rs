@@ -36,6 +36,23 @@ impl Reader {
         self.prepare(Some(deadline(patience)))
     }
 
+    /// Whether [`Reader::next`] does not have to wait: a minibatch is ready, or an error in its
+    /// place, or the epoch is over.
+    pub fn is_next_ready(&self) -> bool {
+        self.is_ended || self.is_read_ready()
+    }
+
+    /// Whether [`Reader::read`] does not have to wait.
+    pub fn is_read_ready(&self) -> bool {
+        self.unsettled != Unsettled::Beyond && self.engine.is_ready()
+    }
+
+    /// Waits, on this thread, until [`Reader::read`] does not have to wait. Unlike
+    /// [`Reader::wait`], which takes a thread of the reader's, this costs no more than reading does.
+    pub fn make_ready(&mut self) -> Result<()> {
+        self.prepare(None).map(drop)
+    }
+
     /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take
     /// part in. `None` at the end of the epoch, again and again. Errors are those of
     /// [`Reader::read`]; the next call goes on after them.

@@ -1,0 +1,319 @@
+//! The forms of a stream's sequences: padded, packed, indices.
+
+use crate::arrays::{self, Dtype};
+use crate::errors::IntoPython;
+use crate::minibatch::StreamMinibatch;
+use cntk_reader::Result;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::Element;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyFloat, PyInt, PyTuple};
+
+/// Values from which on a form is made without the interpreter's lock.
+const MANY: usize = 1 << 16;
+
+/// A named tuple of `cntk_reader._forms`.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    Padded,
+    PaddedIndices,
+    Packed,
+    PackedIndices,
+    Sparse,
+}
+
+/// The class of a named tuple.
+pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
+    static CLASSES: PyOnceLock<[Py<PyAny>; 5]> = PyOnceLock::new();
+    let classes = CLASSES.get_or_try_init(py, || {
+        let module = py.import("cntk_reader._forms")?;
+        let class = |name| Ok::<_, PyErr>(module.getattr(name)?.unbind());
+        Ok::<_, PyErr>([
+            class("Padded")?,
+            class("PaddedIndices")?,
+            class("Packed")?,
+            class("PackedIndices")?,
+            class("Sparse")?,
+        ])
+    })?;
+    Ok(classes[kind as usize].bind(py))
+}
+
+/// A rule of `cntk_reader._rules` for values that are not of the plain type.
+fn rule<'py>(
+    value: &Bound<'py, PyAny>,
+    rule: &str,
+    arguments: impl AsRef<[i64]>,
+    what: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    let limits = PyTuple::new(py, arguments.as_ref())?;
+    let first = PyTuple::new(py, [what.into_pyobject(py)?.into_any(), value.clone()])?;
+    let all = first.as_sequence().concat(limits.as_sequence())?.to_tuple()?;
+    py.import("cntk_reader._rules")?.getattr(rule)?.call1(all)
+}
+
+/// A whole number from 0; `what` says in messages what it is.
+pub fn whole(value: &Bound<'_, PyAny>, what: &str) -> PyResult<usize> {
+    if value.is_exact_instance_of::<PyInt>()
+        && let Ok(number) = value.extract()
+    {
+        return Ok(number);
+    }
+    rule(value, "whole", [], what)?.extract()
+}
+
+const AFTER: &str = "What is put after sequences";
+
+/// A number, which may be NaN: it marks places well.
+fn number(value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    match value.cast::<PyFloat>() {
+        Ok(number) => Ok(number.value()),
+        Err(_)
+            if value.hasattr("dtype")? && value.get_type().name()?.to_string_lossy().starts_with("float") =>
+        {
+            value.extract()
+        }
+        Err(_) => rule(value, "real", [], AFTER)?.extract(),
+    }
+}
+
+/// Does some work, without the interpreter's lock if it is much.
+fn packing<R: Send>(py: Python<'_>, size: usize, work: impl FnOnce() -> R + Send) -> R {
+    if size < MANY { work() } else { py.detach(work) }
+}
+
+fn list<T>(count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    room::reserve_exact(&mut list, count, room::FORM)?;
+    Ok(list)
+}
+
+impl StreamMinibatch {
+    fn padded_length(&self, length: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
+        let extent = self.layout().extent();
+        Ok((extent.sequences, length.map_or(Ok(extent.longest), |length| whole(length, "The length"))?))
+    }
+
+    fn pad<T: Element + bytemuck::Pod>(&self, length: usize, fill: T) -> Result<(Vec<T>, Vec<bool>)> {
+        let forms = self.forms();
+        let mut values = list(forms.padded_size(length, self.part().sample_size())?)?;
+        forms.pad(length, fill, &mut values)?;
+        Ok((values, self.mask_of(length)?))
+    }
+
+    fn mask_of(&self, length: usize) -> Result<Vec<bool>> {
+        let mut mask = list(self.forms().padded_size(length, 1)?)?;
+        self.forms().mask(length, &mut mask)?;
+        Ok(mask)
+    }
+
+    fn offsets(&self) -> Result<Vec<i32>> {
+        let mut offsets = list(self.layout().extent().sequences + 1)?;
+        self.forms().offsets(&mut offsets)?;
+        Ok(offsets)
+    }
+
+    fn pack<T: Element>(&self) -> Result<Vec<T>> {
+        let forms = self.forms();
+        let mut values = list(forms.packed_size(self.part().sample_size())?)?;
+        forms.pack(&mut values)?;
+        Ok(values)
+    }
+}
+
+fn mask_array(py: Python<'_>, mask: Vec<bool>, shape: [usize; 2]) -> PyResult<Bound<'_, PyAny>> {
+    arrays::of_list(py, mask, Dtype::Flag, &shape)
+}
+
+#[pymethods]
+impl StreamMinibatch {
+    /// The sequences side by side, filled up with ``value`` to the longest, or to ``length``, which
+    /// must not be less.
+    ///
+    /// ``array`` (sequences, length, *shape of a sample) and ``mask`` (sequences, length), true where
+    /// there is a sample. Sparse samples become dense; for one-hot samples of many values see
+    /// :meth:`padded_indices`. The array is a copy, except of dense sequences that all have this
+    /// length and lie one after the other: then it is a view.
+    #[pyo3(signature = (value = None, length = None))]
+    fn padded<'py>(
+        &self,
+        py: Python<'py>,
+        value: Option<&Bound<'py, PyAny>>,
+        length: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let fill = value.map_or(Ok(0.0), number)?;
+        let (sequences, length) = self.padded_length(length)?;
+        let shape = self.shape(&[sequences, length]);
+        let extent = self.layout().extent();
+        let (array, mask) =
+            if !self.is_sparse() && extent.is_packed && Some(extent.samples) == sequences.checked_mul(length)
+            {
+                // Every sequence is this long, and nothing lies between them.
+                (self.first_values(py, &shape)?, vec![true; extent.samples])
+            } else {
+                let size = extent.samples.saturating_mul(self.part().sample_size());
+                if self.is_double() {
+                    let (values, mask) = packing(py, size, || self.pad(length, fill)).python(py)?;
+                    (arrays::of_list(py, values, Dtype::Double, &shape)?, mask)
+                } else {
+                    let (values, mask) = packing(py, size, || self.pad(length, fill as f32)).python(py)?;
+                    (arrays::of_list(py, values, Dtype::Float, &shape)?, mask)
+                }
+            };
+        tuple(py, Kind::Padded)?.call1((array, mask_array(py, mask, [sequences, length])?))
+    }
+
+    /// The samples of one sequence after the other: ``values``, ``offsets`` and ``longest``.
+    ///
+    /// ``values`` (samples, *shape of a sample), int32 ``offsets`` (sequences + 1,). Sparse samples
+    /// become dense. The values are a view where the minibatch has dense sequences in this way, as
+    /// with one sample each, and else a copy.
+    ///
+    /// ``offsets`` are the ``cu_seqlens`` of attention over sequences of different lengths. PyTorch's
+    /// jagged tensor over the values, without a copy of them::
+    ///
+    ///     values, offsets, longest = stream.packed()
+    ///     torch.nested.nested_tensor_from_jagged(
+    ///         torch.from_numpy(values), torch.from_numpy(offsets), max_seqlen=longest
+    ///     )
+    fn packed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let extent = self.layout().extent();
+        let (shape, size) =
+            (self.shape(&[extent.samples]), extent.samples.saturating_mul(self.part().sample_size()));
+        let values = if !self.is_sparse() && extent.is_packed {
+            self.first_values(py, &shape)?
+        } else if self.is_double() {
+            let values = packing(py, size, || self.pack::<f64>()).python(py)?;
+            arrays::of_list(py, values, Dtype::Double, &shape)?
+        } else {
+            let values = packing(py, size, || self.pack::<f32>()).python(py)?;
+            arrays::of_list(py, values, Dtype::Float, &shape)?
+        };
+        let offsets = self.offsets().python(py)?;
+        let shape = [offsets.len()];
+        let offsets = arrays::of_list(py, offsets, Dtype::Int, &shape)?;
+        tuple(py, Kind::Packed)?.call1((values, offsets, extent.longest))
+    }
+
+    /// The mask of :meth:`padded` alone: (sequences, samples of the longest), true where there is a
+    /// sample.
+    fn padded_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let extent = self.layout().extent();
+        let mask = self.mask_of(extent.longest).python(py)?;
+        mask_array(py, mask, [extent.sequences, extent.longest])
+    }
+
+    /// The indices of one-hot samples in the form of :meth:`padded`: int32 ``array`` and ``mask``
+    /// (sequences, length).
+    #[pyo3(signature = (value = None, length = None))]
+    fn padded_indices<'py>(
+        &self,
+        py: Python<'py>,
+        value: Option<&Bound<'py, PyAny>>,
+        length: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let fill = match value {
+            None => 0,
+            Some(value) => rule(value, "whole", [i32::MIN.into(), i32::MAX.into()], AFTER)?.extract()?,
+        };
+        let (sequences, length) = self.padded_length(length)?;
+        let work = || -> Result<_> {
+            let mut values = list(self.forms().padded_size(length, 1)?)?;
+            self.forms().pad_indices(length, fill, &mut values)?;
+            Ok((values, self.mask_of(length)?))
+        };
+        let (values, mask) = packing(py, self.layout().samples(), work).python(py)?;
+        let array = arrays::of_list(py, values, Dtype::Int, &[sequences, length])?;
+        tuple(py, Kind::PaddedIndices)?.call1((array, mask_array(py, mask, [sequences, length])?))
+    }
+
+    /// The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,),
+    /// ``offsets``, ``longest``.
+    fn packed_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let extent = self.layout().extent();
+        let work = || -> Result<_> {
+            let mut values = list(extent.samples)?;
+            self.forms().pack_indices(&mut values)?;
+            Ok((values, self.offsets()?))
+        };
+        let (values, offsets) = packing(py, extent.samples, work).python(py)?;
+        let (values_shape, offsets_shape) = ([values.len()], [offsets.len()]);
+        let values = arrays::of_list(py, values, Dtype::Int, &values_shape)?;
+        let offsets = arrays::of_list(py, offsets, Dtype::Int, &offsets_shape)?;
+        tuple(py, Kind::PackedIndices)?.call1((values, offsets, extent.longest))
+    }
+
+    /// The index of each one-hot sample, of shape (samples,): labels as a loss wants them, ids as an
+    /// embedding wants them.
+    ///
+    /// In the order of :meth:`packed`. The stream may be sparse or dense; samples that are not
+    /// one-hot are an error.
+    fn indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut values = list(self.layout().samples()).python(py)?;
+        packing(py, self.layout().samples(), || self.forms().pack_indices(&mut values)).python(py)?;
+        let shape = [values.len()];
+        arrays::of_list(py, values, Dtype::Int, &shape)
+    }
+
+    /// Sparse data as :attr:`sparse` has them, with ascending indices in each row, each once: for
+    /// libraries that search indices.
+    ///
+    /// Values of an index that a sample has more than once add up. Views where the data are so
+    /// already, else copies.
+    fn canonical<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let is_canonical = match self.is_double() {
+            true => self.part().sparse::<f64>().map(|columns| is_canonical(columns.indices, columns.offsets)),
+            false => {
+                self.part().sparse::<f32>().map(|columns| is_canonical(columns.indices, columns.offsets))
+            }
+        };
+        if is_canonical != Some(false) {
+            // Of a dense stream this is the error that says so.
+            return self.sparse(py);
+        }
+        if self.is_double() {
+            self.made_canonical::<f64>(py, Dtype::Double)
+        } else {
+            self.made_canonical::<f32>(py, Dtype::Float)
+        }
+    }
+}
+
+impl StreamMinibatch {
+    fn made_canonical<'py, T: Element + bytemuck::Pod>(
+        &self,
+        py: Python<'py>,
+        dtype: Dtype,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let count = self.values(py)?.count;
+        let columns = self.layout().columns();
+        let (values, indices, offsets) = packing(py, count, || {
+            let (mut values, mut indices, mut offsets) =
+                (list::<T>(count)?, list(count)?, list(columns + 1)?);
+            self.forms().canonical(&mut values, &mut indices, &mut offsets)?;
+            // Values that were added up leave room at the end.
+            values.shrink_to_fit();
+            indices.shrink_to_fit();
+            Ok((values, indices, offsets))
+        })
+        .python(py)?;
+        let (entries, rows) = ([values.len()], [offsets.len()]);
+        let parts = (
+            arrays::of_list(py, values, dtype, &entries)?,
+            arrays::of_list(py, indices, Dtype::Int, &entries)?,
+            arrays::of_list(py, offsets, Dtype::Int, &rows)?,
+            (columns, self.part().sample_size()),
+        );
+        tuple(py, Kind::Sparse)?.call1(parts)
+    }
+}
+
+/// Whether the indices of each column ascend, each once.
+fn is_canonical(indices: &[i32], offsets: &[i32]) -> bool {
+    offsets.windows(2).all(|ends| {
+        let own = indices.get(ends[0] as usize..ends[1] as usize).unwrap_or_default();
+        own.windows(2).all(|pair| pair[0] < pair[1])
+    })
+}

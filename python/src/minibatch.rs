@@ -1,0 +1,393 @@
+//! Minibatches and their streams: arrays over their own memory.
+
+use crate::arrays::{self, Dtype};
+use crate::errors::IntoPython;
+use crate::forms;
+use cntk_reader::Error;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::runtime::fork::Process;
+use cntk_reader_core::stream::{Element, ElementType, Storage};
+use cntk_reader_engine::forms::Forms;
+use cntk_reader_engine::pack::{self, SparseColumns, layout::Layout};
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// The streams of a source, as its minibatches need them.
+pub struct Described {
+    /// `StreamInformation` by name.
+    pub by_name: Py<PyDict>,
+    /// The number of each stream by name.
+    pub numbers: Py<PyDict>,
+    pub streams: Vec<Stream>,
+    pub corpus: Arc<Corpus>,
+    /// Shapes that become known with the first data are still open.
+    pub is_open: bool,
+}
+
+pub struct Stream {
+    pub name: String,
+    /// Its `StreamInformation`.
+    pub info: Py<PyAny>,
+    /// The shape of a sample in NumPy's order, the last axis varying fastest.
+    pub shape: Vec<usize>,
+}
+
+/// A minibatch of the engine. In the child of a fork it is never freed: another thread may have
+/// held the lock of the pool that its buffers go back to.
+struct Content {
+    process: Process,
+    minibatch: ManuallyDrop<pack::Minibatch>,
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // SAFETY: `drop` runs once, and nothing uses the minibatch afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.minibatch) };
+        }
+    }
+}
+
+/// A minibatch: streams by name or by :class:`StreamInformation`. Without data it is empty, and
+/// false.
+///
+/// It may outlive its source, and be shared between threads.
+#[pyclass(frozen, mapping, module = "cntk_reader")]
+pub struct Minibatch {
+    content: Content,
+    described: Arc<Described>,
+}
+
+impl Minibatch {
+    pub fn new(minibatch: pack::Minibatch, described: &Arc<Described>) -> Minibatch {
+        let content = Content { process: Process::current(), minibatch: ManuallyDrop::new(minibatch) };
+        Minibatch { content, described: Arc::clone(described) }
+    }
+
+    fn minibatch(&self) -> &pack::Minibatch {
+        &self.content.minibatch
+    }
+
+    fn is_empty(&self) -> bool {
+        self.minibatch().streams.is_empty()
+    }
+}
+
+#[pymethods]
+impl Minibatch {
+    /// Whether a sweep ends with the minibatch.
+    #[getter]
+    fn end_of_sweep(&self) -> bool {
+        self.minibatch().end_of_sweep
+    }
+
+    /// Whether the epoch ends with the minibatch.
+    #[getter]
+    fn end_of_epoch(&self) -> bool {
+        self.minibatch().end_of_epoch
+    }
+
+    /// It is a step of training: it has data, or workers in lockstep take part in it, some of them
+    /// without data.
+    #[getter]
+    fn is_step(&self) -> bool {
+        self.minibatch().is_step
+    }
+
+    fn __len__(&self) -> usize {
+        self.minibatch().streams.len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.is_empty() {
+            true => PyTuple::empty(py).call_method0("__iter__"),
+            false => self.described.by_name.bind(py).call_method0("__iter__"),
+        }
+    }
+
+    fn __getitem__(slf: &Bound<'_, Self>, stream: &Bound<'_, PyAny>) -> PyResult<StreamMinibatch> {
+        let (py, own) = (slf.py(), slf.get());
+        let found = match stream.is_instance_of::<PyString>() {
+            true => own.find(stream)?,
+            // A `StreamInformation`.
+            false => stream.getattr("name").map_or(Ok(None), |name| own.find(&name))?,
+        };
+        match found {
+            Some(number) => Ok(StreamMinibatch { minibatch: slf.clone().unbind(), number }),
+            None => Err(own.unknown(py, stream)),
+        }
+    }
+
+    /// The key of each sequence as a number, by the sequence's number in the records. A read-only
+    /// view.
+    #[getter]
+    fn keys_of_sequences<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let keys = &slf.get().minibatch().keys;
+        // SAFETY: the keys of a minibatch do not move until it is freed, and the array is read-only.
+        unsafe { arrays::view(slf.as_any(), keys.as_ptr().cast(), Dtype::Key, &[keys.len()], false) }
+    }
+
+    /// The key of a sequence as CNTK shows it.
+    fn key_text(&self, py: Python<'_>, sequence: &Bound<'_, PyAny>) -> PyResult<String> {
+        let sequence = forms::whole(sequence, "The number of a sequence")?;
+        let keys = &self.minibatch().keys;
+        let Some(&key) = keys.get(sequence) else {
+            let message = format!("There is no sequence {sequence}: the minibatch has {}.", keys.len());
+            return Err(Error::argument(message)).python(py);
+        };
+        // Looking up a text takes a lock that another thread may have held when the process forked.
+        if matches!(*self.described.corpus, Corpus::Symbolic(_)) && !self.content.process.is_current() {
+            let message = "The minibatch was read before a fork: textual keys are not known here.";
+            return Err(Error::state(message)).python(py);
+        }
+        Ok(self.described.corpus.text_of(key))
+    }
+}
+
+impl Minibatch {
+    fn find(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let number = self.described.numbers.bind(name.py()).get_item(name)?;
+        number.map(|number| number.extract()).transpose()
+    }
+
+    /// The error of a name that no stream has.
+    fn unknown(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyErr {
+        let infos = (!self.is_empty()).then(|| self.described.by_name.bind(py));
+        let made = py.import("cntk_reader._minibatch").and_then(|module| {
+            let text = module.getattr("explain_unknown")?.call1((name, infos))?;
+            Ok(PyKeyError::new_err((text.unbind(),)))
+        });
+        made.unwrap_or_else(|error| error)
+    }
+}
+
+/// The arrays of a stream's values where they lie.
+pub struct Values {
+    pub start: *const u8,
+    pub count: usize,
+    /// Those of sparse values: indices, and the offsets of columns.
+    pub sparse: Option<(*const u8, *const u8)>,
+}
+
+impl Values {
+    fn of<T: Element>(part: &pack::StreamMinibatch) -> Option<Values> {
+        let (start, base) = (part.block().as_ptr().addr(), part.block_pointer());
+        // The arrays in the block, by a pointer that programs may write through.
+        let array = |address: usize| base.wrapping_byte_add(address - start).cast_const().cast();
+        if let Some(values) = part.dense::<T>() {
+            return Some(Values { start: base.cast_const().cast(), count: values.len(), sparse: None });
+        }
+        let SparseColumns { values, indices, offsets, .. } = part.sparse::<T>()?;
+        let sparse = Some((array(indices.as_ptr().addr()), array(offsets.as_ptr().addr())));
+        Some(Values { start: array(values.as_ptr().addr()), count: values.len(), sparse })
+    }
+}
+
+/// One stream's part of a minibatch.
+///
+/// It has ``steps`` times ``lanes`` columns, each one sample; step t of lane s is column
+/// ``t * lanes + s``. Sequences lie in the lanes; columns without data are gaps, and hold zeros.
+///
+/// Of a binary stream (``info.is_binary``), such as lattices, each sample is four opaque bytes, and
+/// in minibatches of whole sequences each sequence has a lane of its own in which its bytes are next
+/// to each other: step t of lane s is then column ``s * steps + t``.
+///
+/// The forms of sequences (:meth:`padded`, :meth:`packed`, :meth:`as_list`, and with indices) leave
+/// out gaps. They have the sequences in the order of :attr:`Minibatch.keys_of_sequences`, in all
+/// streams. Of a truncated sequence they have the part that this minibatch has.
+#[pyclass(frozen, module = "cntk_reader")]
+pub struct StreamMinibatch {
+    minibatch: Py<Minibatch>,
+    number: usize,
+}
+
+impl StreamMinibatch {
+    fn own(&self) -> &Minibatch {
+        self.minibatch.get()
+    }
+
+    pub fn part(&self) -> &pack::StreamMinibatch {
+        &self.own().minibatch().streams[self.number]
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.part().layout
+    }
+
+    pub fn stream(&self) -> &Stream {
+        &self.own().described.streams[self.number]
+    }
+
+    pub fn forms(&self) -> Forms<'_> {
+        let corpus = self.own().content.process.is_current().then_some(&*self.own().described.corpus);
+        Forms::new(self.own().minibatch(), self.part(), &self.stream().name, corpus)
+    }
+
+    pub fn is_double(&self) -> bool {
+        self.part().element() == ElementType::Double
+    }
+
+    pub fn dtype_of_values(&self) -> Dtype {
+        if self.is_double() { Dtype::Double } else { Dtype::Float }
+    }
+
+    pub fn values(&self, py: Python<'_>) -> PyResult<Values> {
+        let values = match self.part().element() {
+            ElementType::Float => Values::of::<f32>(self.part()),
+            ElementType::Double => Values::of::<f64>(self.part()),
+        };
+        let message = "A block of data does not have the size of its layout.";
+        values.ok_or_else(|| Error::internal(message)).python(py)
+    }
+
+    /// An array over the minibatch's own memory.
+    ///
+    /// # Safety
+    /// As of [`arrays::view`]; `start` leads into the minibatch's memory.
+    unsafe fn view<'py>(
+        &self,
+        py: Python<'py>,
+        start: *const u8,
+        dtype: Dtype,
+        shape: &[usize],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: this function's contract; the array keeps the minibatch.
+        unsafe { arrays::view(self.minibatch.bind(py).as_any(), start, dtype, shape, true) }
+    }
+
+    /// The first values of the minibatch in this shape.
+    pub fn first_values<'py>(&self, py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.values(py)?;
+        let wanted = shape.iter().product::<usize>();
+        if wanted > values.count {
+            let message = "The values of a stream are fewer than its layout says.";
+            return Err(Error::internal(message)).python(py);
+        }
+        // SAFETY: there are as many values, as checked; the memory belongs to the minibatch alone.
+        unsafe { self.view(py, values.start, self.dtype_of_values(), shape) }
+    }
+
+    /// A shape that begins with `first` and goes on with that of a sample.
+    pub fn shape(&self, first: &[usize]) -> Vec<usize> {
+        [first, &self.stream().shape].concat()
+    }
+}
+
+#[pymethods]
+impl StreamMinibatch {
+    /// The stream: a :class:`StreamInformation`.
+    #[getter]
+    fn info(&self, py: Python<'_>) -> Py<PyAny> {
+        self.stream().info.clone_ref(py)
+    }
+
+    /// Whether a sweep ends with the minibatch.
+    #[getter]
+    fn end_of_sweep(&self) -> bool {
+        self.own().minibatch().end_of_sweep
+    }
+
+    /// Steps of each lane.
+    #[getter]
+    fn steps(&self) -> usize {
+        self.layout().steps
+    }
+
+    /// Lanes, that is parallel sequences of the layout.
+    #[getter]
+    fn lanes(&self) -> usize {
+        self.layout().lanes
+    }
+
+    /// Samples, without gaps.
+    #[getter]
+    fn num_samples(&self) -> usize {
+        self.layout().samples()
+    }
+
+    /// Sequences that have samples here.
+    #[getter]
+    fn num_sequences(&self) -> usize {
+        self.layout().extent().sequences
+    }
+
+    /// Samples of the longest sequence.
+    #[getter]
+    fn longest(&self) -> usize {
+        self.layout().extent().longest
+    }
+
+    /// Whether the values are sparse in this minibatch. Truncated minibatches have sparse streams
+    /// dense.
+    #[getter]
+    pub fn is_sparse(&self) -> bool {
+        self.part().storage() == Storage::SparseCsc
+    }
+
+    /// Type of the values.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.dtype_of_values().descriptor(py)?.clone().into_any())
+    }
+
+    /// Which columns belong to which sequence, of dtype :data:`RECORD`; gaps included. A read-only
+    /// view.
+    #[getter]
+    fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let records = &self.layout().records;
+        let owner = self.minibatch.bind(py);
+        // SAFETY: the records of a minibatch do not move until it is freed, and the array is
+        // read-only. `RECORD` has the members of `Record`, which is `repr(C)`.
+        unsafe {
+            arrays::view(owner.as_any(), records.as_ptr().cast(), Dtype::Record, &[records.len()], false)
+        }
+    }
+
+    /// Dense data, of shape (steps, lanes, *shape of a sample). A view, also where lanes come one
+    /// after the other.
+    #[getter]
+    fn array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.is_sparse() {
+            return Err(PyTypeError::new_err(format!(
+                "The stream '{}' is sparse: use .sparse or .csr, .padded(), .packed(), .indices() if it \
+                 is one-hot, or .asarray().",
+                self.stream().name
+            )));
+        }
+        let layout = self.layout();
+        if layout.sequence_major {
+            let array = self.first_values(py, &self.shape(&[layout.lanes, layout.steps]))?;
+            return array.call_method1("swapaxes", (0, 1));
+        }
+        self.first_values(py, &self.shape(&[layout.steps, layout.lanes]))
+    }
+
+    /// Sparse data as the arrays of a CSR matrix, with one row for each column of the layout. Views.
+    #[getter]
+    pub fn sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.values(py)?;
+        let Some((indices, offsets)) = values.sparse else {
+            let message =
+                format!("The stream '{}' is dense: use .array, .padded() or .packed().", self.stream().name);
+            return Err(PyTypeError::new_err(message));
+        };
+        let (columns, width) = (self.layout().columns(), self.part().sample_size());
+        // SAFETY: the arrays have the lengths that the engine's views of them have, and belong to
+        // the minibatch alone.
+        let parts = unsafe {
+            (
+                self.view(py, values.start, self.dtype_of_values(), &[values.count])?,
+                self.view(py, indices, Dtype::Int, &[values.count])?,
+                self.view(py, offsets, Dtype::Int, &[columns + 1])?,
+                (columns, width),
+            )
+        };
+        forms::tuple(py, forms::Kind::Sparse)?.call1(parts)
+    }
+}

@@ -1,0 +1,668 @@
+//! A source of minibatches: a reader, who may use it, and how it ends.
+
+use crate::ending::{detached, is_ending};
+use crate::errors::IntoPython;
+use crate::minibatch::{Described, Minibatch, Stream};
+use crate::transform::PyTransform;
+use crate::user::User;
+use crate::{callback, interrupt, options, watchdog};
+use cntk_reader::language::{Config, Others, UserType};
+use cntk_reader::{Error, ErrorKind, Result};
+use cntk_reader_core::format::user::Registered;
+use cntk_reader_core::format::user::transform::{self, UserTransform};
+use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::runtime::fork::Process;
+use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_engine::pack;
+use cntk_reader_engine::reader::{self, Epoch, EpochState, ReadConfig, Reader};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyInt, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// A read that takes longer is slow: the next one looks for signals while it waits.
+const SLOW: Duration = Duration::from_millis(20);
+/// The time between two looks for signals.
+const PIECE: Duration = Duration::from_millis(50);
+
+/// Arguments of a read as they were given, and what they meant.
+type Asked = [Option<u64>; 3];
+
+/// The reader, which one thread at a time uses.
+#[derive(Default)]
+struct Opened {
+    /// `None`: the source is closed.
+    reader: Option<Reader>,
+    /// The arguments of the last read. They mean what is in force.
+    asked: Option<Asked>,
+    /// The next read may take long: the last one did, or it is the first one.
+    is_slow: bool,
+}
+
+/// What a source has from its opening to its end.
+struct Content {
+    process: Process,
+    opened: Mutex<Opened>,
+    canceller: Canceller,
+    /// `cancel` was called, and its call has not ended yet.
+    is_cancelled: AtomicBool,
+    described: Mutex<Option<Arc<Described>>>,
+    users: Vec<Arc<User>>,
+    transforms: Vec<Arc<PyTransform>>,
+    /// Counts loops, to recognize one that another one has taken the place of.
+    loops: AtomicU64,
+}
+
+fn closed() -> Error {
+    Error::state("The source is closed.")
+}
+
+/// The base class of `MinibatchSource`.
+#[pyclass(frozen, subclass, weakref, module = "cntk_reader._native")]
+pub struct Source {
+    content: OnceLock<Content>,
+}
+
+impl Source {
+    fn content(&self, py: Python<'_>) -> PyResult<&Content> {
+        self.content.get().ok_or_else(closed).python(py)
+    }
+}
+
+impl Content {
+    /// The reader, for this call alone.
+    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Opened>> {
+        let locked = if self.process.is_current() {
+            match self.opened.try_lock() {
+                Ok(opened) if opened.reader.is_none() => Err(closed()),
+                Ok(opened) => Ok(opened),
+                Err(TryLockError::WouldBlock) => Err(Error::state(
+                    "The source is in use, by another thread or by the call that this callback came from.",
+                )),
+                Err(TryLockError::Poisoned(_)) => {
+                    Err(Error::internal("An earlier call of the source panicked.")
+                        .with_detail("The source cannot be used any more: make another one."))
+                }
+            }
+        } else {
+            Err(Error::state(
+                "The reader was opened before a fork. Its threads do not exist in this process: open another one.",
+            ))
+        };
+        locked.python(py)
+    }
+
+    /// Does what takes no time.
+    fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut Reader) -> Result<R>) -> PyResult<R> {
+        let mut opened = self.lock(py)?;
+        let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
+        work(reader).python(py)
+    }
+
+    /// Does what may take long: as a whole, or Ctrl-C ends it and it has changed nothing. If users'
+    /// code in it does not come back then, the source is closed, and its memory stays.
+    fn interruptibly<R: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Reader) -> Result<R> + Send + 'static,
+    ) -> PyResult<R> {
+        let mut opened = self.lock(py)?;
+        let place = Arc::new(Mutex::new(opened.reader.take()));
+        let inside = Arc::clone(&place);
+        let result = interrupt::interruptible(py, &self.canceller, move || {
+            let mut reader = inside.lock().map_err(|_| Error::internal("A call panicked."))?;
+            work(reader.as_mut().ok_or_else(closed)?)
+        });
+        match place.try_lock() {
+            Ok(mut reader) => opened.reader = reader.take(),
+            // The call goes on, and drops the reader when it ends.
+            Err(_) => {}
+        }
+        self.is_cancelled.store(false, Ordering::SeqCst);
+        opened.is_slow = true;
+        result
+    }
+
+    /// Waits until the next read does not have to wait. Ctrl-C ends that: nothing is lost then,
+    /// because nothing was delivered, and the library goes on reading.
+    fn wait(&self, py: Python<'_>, opened: &mut Opened) -> PyResult<()> {
+        let begun = Instant::now();
+        let is_main = interrupt::is_main_thread(py)?;
+        let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
+        let mut is_ready = false;
+        if !is_main {
+            let result = detached(py, || reader.make_ready());
+            is_ready = true;
+            self.is_cancelled.store(false, Ordering::SeqCst);
+            result.python(py)?;
+        } else if !opened.is_slow {
+            let (result, was_cut) = py.detach(|| watchdog::watched(&self.canceller, || reader.make_ready()));
+            let by_program = self.is_cancelled.swap(false, Ordering::SeqCst);
+            match result {
+                Err(error) if error.kind() == ErrorKind::Cancelled && was_cut && !by_program => {}
+                result => {
+                    is_ready = true;
+                    result.python(py)?;
+                }
+            }
+        }
+        while !is_ready {
+            if let Err(exception) = py.check_signals() {
+                interrupt::note(true);
+                return Err(exception);
+            }
+            let result = py.detach(|| reader.wait(PIECE));
+            self.is_cancelled.store(false, Ordering::SeqCst);
+            is_ready = result.python(py)?;
+        }
+        if is_main {
+            interrupt::note(false);
+        }
+        opened.is_slow = begun.elapsed() > SLOW;
+        Ok(())
+    }
+
+    /// The next minibatch, or step. Signals are looked for right before it is taken: an exception of
+    /// their handlers leaves it to the next call.
+    fn take(&self, py: Python<'_>, opened: &mut Opened, is_step: bool) -> PyResult<Option<pack::Minibatch>> {
+        loop {
+            let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
+            let is_ready = if is_step { reader.is_next_ready() } else { reader.is_read_ready() };
+            if !is_ready {
+                self.wait(py, opened)?;
+            }
+            py.check_signals()?;
+            let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
+            if !is_step {
+                return reader.read().python(py).map(Some);
+            }
+            if let Poll::Ready(step) = reader.next_within(Duration::ZERO).python(py)? {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Ends the reader: with the interpreter's lock, which this releases meanwhile.
+    fn release(&self, py: Python<'_>) {
+        let Ok(mut opened) = self.opened.try_lock() else { return };
+        let Some(reader) = opened.reader.take() else { return };
+        drop(opened);
+        if !self.process.is_current() || is_ending() {
+            // Its threads do not exist here, or the memory goes with the process.
+            std::mem::forget(reader);
+        } else if callback::is_inside() || interrupt::has_interrupted() {
+            // This thread runs users' code that the end of the reader would wait for; or users' code
+            // may never come back. If there is no thread to be had, the reader stays.
+            let place = Arc::new(Mutex::new(Some(reader)));
+            let inside = Arc::clone(&place);
+            let spawned = std::thread::Builder::new().name("cntk-end".to_owned()).spawn(move || {
+                drop(inside.lock().ok().and_then(|mut reader| reader.take()));
+            });
+            if spawned.is_err() {
+                std::mem::forget(place);
+            }
+        } else {
+            py.detach(|| drop(reader));
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let Some(content) = self.content.get_mut() else { return };
+        if Python::try_attach(|py| content.release(py)).is_none()
+            && let Ok(opened) = content.opened.get_mut()
+        {
+            // The interpreter has ended: the memory goes with the process.
+            std::mem::forget(opened.reader.take());
+        }
+    }
+}
+
+/// A whole number of exactly Python's type, which fits.
+fn plain(value: Option<&Bound<'_, PyAny>>) -> Option<Option<u64>> {
+    match value {
+        None => Some(None),
+        Some(value) if value.is_exact_instance_of::<PyInt>() => value.extract().ok().map(Some),
+        Some(_) => None,
+    }
+}
+
+fn config(workers: u64, rank: u64, size: u64) -> ReadConfig {
+    ReadConfig::new(size).worker(rank, workers)
+}
+
+#[pymethods]
+impl Source {
+    #[new]
+    #[pyo3(signature = (*_arguments, **_options))]
+    fn new(_arguments: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> Source {
+        Source { content: OnceLock::new() }
+    }
+
+    /// Opens the reader, once.
+    #[pyo3(signature = (*, options = None, text = None, path = None, reader = None, users, transforms))]
+    fn _open(
+        slf: &Bound<'_, Self>,
+        options: Option<&Bound<'_, PyAny>>,
+        text: Option<&str>,
+        path: Option<PathBuf>,
+        reader: Option<String>,
+        users: Vec<(String, Bound<'_, PyAny>)>,
+        transforms: Vec<(String, Bound<'_, PyAny>)>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let values = options.map(|options| options::values(py, options)).transpose()?;
+        let own_users = users.iter().map(|(name, user)| User::new(py, name, user));
+        let own_users = own_users.collect::<PyResult<Vec<_>>>()?;
+        let own_transforms = transforms.iter().map(|(name, user)| PyTransform::new(py, name, user));
+        let own_transforms = own_transforms.collect::<PyResult<Vec<_>>>()?;
+        let names: Vec<_> = users.into_iter().map(|(name, _)| name).collect();
+        let transform_names: Vec<_> = transforms.into_iter().map(|(name, _)| name).collect();
+        let (canceller, text) = (Canceller::new(), text.map(str::to_owned));
+        let (called_users, called_transforms) = (own_users.clone(), own_transforms.clone());
+        let cancelled_by = canceller.clone();
+        let open = move || {
+            let config = match values {
+                Some(values) => Config::of_values(&values, FrontEnd::Python),
+                None => options::configuration(text.as_deref(), path.as_deref())?,
+            };
+            let config = match reader {
+                Some(reader) => config.reader(&reader)?,
+                None => config,
+            };
+            let users = names.iter().zip(called_users);
+            let registered = users.map(|(name, user)| Registered::new(name.as_str(), user));
+            let registered = registered.collect::<Result<Vec<_>>>()?;
+            let types = registered.iter();
+            let types: Vec<_> =
+                types.map(|user| UserType { name: user.name(), composable: user.is_composable() }).collect();
+            let mut transforms: Vec<(String, Arc<dyn UserTransform>)> = Vec::new();
+            for (name, user) in transform_names.iter().zip(called_transforms) {
+                transform::register(&mut transforms, name, user)?;
+            }
+            let known: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
+            let others = Others { users: &types, transforms: &known, ..Others::default() };
+            let settings = config.settings(others)?;
+            let opened = Reader::open_with(
+                &settings,
+                &reader::Others {
+                    registered: &registered,
+                    transforms: &transforms,
+                    canceller: Some(&cancelled_by),
+                    ..reader::Others::default()
+                },
+            );
+            opened.map_err(|error| error.in_words_of(settings.front_end))
+        };
+        let reader = interrupt::interruptible(py, &canceller, open)?;
+        let content = Content {
+            process: Process::current(),
+            opened: Mutex::new(Opened { reader: Some(reader), asked: None, is_slow: true }),
+            canceller,
+            is_cancelled: AtomicBool::new(false),
+            described: Mutex::new(None),
+            users: own_users,
+            transforms: own_transforms,
+            loops: AtomicU64::new(0),
+        };
+        slf.get().content.set(content).map_err(|_| Error::state("The source is open already.")).python(py)
+    }
+
+    /// The streams: name, sparse, double precision, shape in NumPy's order, whether they define the
+    /// minibatch size, binary. Shapes that are not known yet are None.
+    #[allow(clippy::type_complexity, reason = "a row of a table")]
+    fn _streams(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<Vec<(String, bool, bool, Option<Vec<usize>>, bool, bool)>> {
+        self.content(py)?.with(py, |reader| {
+            let streams = reader.streams().iter().enumerate();
+            Ok(streams
+                .map(|(number, stream)| {
+                    let is_open = stream.has_late_shape();
+                    let late = is_open.then(|| reader.shapes().get(number)).flatten();
+                    let known = if is_open { late } else { Some(&stream.shape[..]) };
+                    let shape = known.map(|shape| shape.iter().rev().copied().collect());
+                    let (is_sparse, is_double) =
+                        (stream.storage == Storage::SparseCsc, stream.element == ElementType::Double);
+                    (
+                        stream.name.clone(),
+                        is_sparse,
+                        is_double,
+                        shape,
+                        stream.defines_mb_size,
+                        stream.is_binary,
+                    )
+                })
+                .collect())
+        })
+    }
+
+    /// Has later minibatches describe their streams by these objects.
+    fn _set_streams(&self, py: Python<'_>, by_name: &Bound<'_, PyDict>) -> PyResult<()> {
+        let content = self.content(py)?;
+        let numbers = PyDict::new(py);
+        let mut streams = Vec::new();
+        let rows = self._streams(py)?;
+        let is_open = rows.iter().any(|row| row.3.is_none());
+        for (number, row) in rows.into_iter().enumerate() {
+            numbers.set_item(&row.0, number)?;
+            let info = by_name.get_item(&row.0)?.ok_or_else(|| Error::internal("A stream is not described."));
+            streams.push(Stream {
+                info: info.python(py)?.unbind(),
+                name: row.0,
+                shape: row.3.unwrap_or_default(),
+            });
+        }
+        let corpus = content.with(py, |reader| Ok(Arc::clone(reader.corpus())))?;
+        let (by_name, numbers) = (by_name.clone().unbind(), numbers.unbind());
+        let described = Arc::new(Described { by_name, numbers, streams, corpus, is_open });
+        if let Ok(mut place) = content.described.lock() {
+            *place = Some(described);
+        }
+        Ok(())
+    }
+
+    /// Samples, sequences and chunks of the data, each or None; whether keys are numbers, and whether
+    /// workers read in lockstep.
+    #[allow(clippy::type_complexity, reason = "a row of a table")]
+    fn _info(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>, bool, bool)> {
+        self.content(py)?.with(py, |reader| {
+            let sizes = reader.sizes();
+            let is_numeric = reader.corpus().is_numeric();
+            Ok((sizes.samples, sizes.sequences, sizes.chunks, is_numeric, reader.is_in_lockstep()))
+        })
+    }
+
+    /// The deserializers: name, type, samples, sequences, chunks.
+    #[allow(clippy::type_complexity, reason = "a row of a table")]
+    fn _members(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<Vec<(String, String, Option<u64>, Option<u64>, Option<u64>)>> {
+        self.content(py)?.with(py, |reader| {
+            let members = reader.members().iter().map(|member| {
+                let sizes = member.sizes();
+                let names = (member.name().to_owned(), member.type_name().to_owned());
+                (names.0, names.1, sizes.samples, sizes.sequences, sizes.chunks)
+            });
+            Ok(members.collect())
+        })
+    }
+
+    fn _progress(&self, py: Python<'_>) -> PyResult<(u64, Option<u64>, u64)> {
+        let progress = self.content(py)?.with(py, |reader| reader.progress())?;
+        Ok((progress.delivered, progress.expected, progress.sweep))
+    }
+
+    fn _memory(&self, py: Python<'_>) -> PyResult<(u64, u64, u64)> {
+        let memory = self.content(py)?.with(py, |reader| Ok(reader.memory()))?;
+        Ok((memory.window, memory.buffers, memory.index))
+    }
+
+    fn _suggest_chunk_size(&self, py: Python<'_>, workers: u64) -> PyResult<u64> {
+        self.content(py)?.with(py, |reader| Ok(reader.suggest_chunk_size(workers)))
+    }
+
+    /// Starts an epoch: that with this number, or None: the next one of this size, or the rest of one
+    /// that was restored. Returns its number. A state of CNTK is restored in the same call.
+    #[allow(clippy::too_many_arguments, reason = "the numbers of an epoch")]
+    fn _start_epoch(
+        &self,
+        py: Python<'_>,
+        number: Option<u64>,
+        samples: u64,
+        sweeps: u64,
+        size: u64,
+        workers: u64,
+        rank: u64,
+        state: Option<Vec<(String, u64)>>,
+    ) -> PyResult<u64> {
+        let epoch = Epoch::from_numbers(config(workers, rank, size), samples, sweeps, number.unwrap_or(0));
+        let content = self.content(py)?;
+        content.lock(py)?.asked = None;
+        content.interruptibly(py, move |reader| {
+            let started = match number {
+                Some(number) => reader.start_epoch(&epoch).map(|()| number)?,
+                None => reader.start_next_epoch(&epoch)?,
+            };
+            if let Some(state) = state {
+                set_state(reader, &state)?;
+            }
+            Ok(started)
+        })
+    }
+
+    /// The epoch in force: samples, sweeps, number, and whether it was resumed or is over.
+    #[allow(clippy::type_complexity, reason = "a row of a table")]
+    fn _current_epoch(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, u64, bool, bool)>> {
+        self.content(py)?.with(py, |reader| {
+            Ok(reader.current_epoch().map(|(epoch, state)| {
+                let (_, samples, sweeps, number) = epoch.numbers();
+                (samples, sweeps, number, state == EpochState::Resumed, state == EpochState::Over)
+            }))
+        })
+    }
+
+    /// Size, workers and rank in force; the truncation in force stays.
+    fn _configure(&self, py: Python<'_>, size: u64, workers: u64, rank: u64) -> PyResult<()> {
+        let content = self.content(py)?;
+        content.lock(py)?.asked = None;
+        let work = move |reader: &mut Reader| {
+            let mut config = reader.config()?;
+            (config.minibatch_size, config.workers, config.rank) = (size, workers, rank);
+            reader.configure(&config)
+        };
+        let is_slow = content.lock(py)?.is_slow;
+        if is_slow { content.interruptibly(py, work) } else { content.with(py, work) }
+    }
+
+    /// Size, workers and rank in force.
+    fn _config(&self, py: Python<'_>) -> PyResult<(u64, u64, u64)> {
+        let config = self.content(py)?.with(py, |reader| reader.config())?;
+        Ok((config.minibatch_size, config.workers, config.rank))
+    }
+
+    /// The next minibatch, as CNTK reads it, or the next step; None at the end of the steps.
+    fn _next(
+        slf: &Bound<'_, Self>,
+        is_step: bool,
+        size: Option<&Bound<'_, PyAny>>,
+        workers: Option<&Bound<'_, PyAny>>,
+        rank: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<Minibatch>> {
+        let (py, content) = (slf.py(), slf.get().content(slf.py())?);
+        let mut opened = content.lock(py)?;
+        // A type that is equal to a number, such as True or 1.0, is none.
+        let asked = plain(size).zip(plain(workers)).zip(plain(rank));
+        let asked = asked.map(|((size, workers), rank)| [size, workers, rank]);
+        if asked.is_none() || opened.asked != asked {
+            drop(opened);
+            slf.call_method1("_put_in_force", (size, workers, rank))?;
+            opened = content.lock(py)?;
+            opened.asked = asked;
+        }
+        let Some(minibatch) = content.take(py, &mut opened, is_step)? else { return Ok(None) };
+        let described = content.described.lock().ok().and_then(|described| described.clone());
+        let Some(mut described) = described else {
+            return Err(Error::internal("The streams are not described.")).python(py);
+        };
+        if described.is_open {
+            drop(opened);
+            slf.call_method0("_describe_streams")?;
+            if let Some(known) = content.described.lock().ok().and_then(|described| described.clone()) {
+                described = known;
+            }
+        }
+        Ok(Some(Minibatch::new(minibatch, &described)))
+    }
+
+    /// Arguments of reads mean something else now.
+    fn _forget_arguments(&self, py: Python<'_>) -> PyResult<()> {
+        self.content(py)?.lock(py)?.asked = None;
+        Ok(())
+    }
+
+    fn _checkpoint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let checkpoint = self.content(py)?.with(py, |reader| reader.checkpoint())?;
+        Ok(PyBytes::new(py, &checkpoint))
+    }
+
+    fn _restore(&self, py: Python<'_>, checkpoint: Vec<u8>, allow_changed_values: bool) -> PyResult<()> {
+        let content = self.content(py)?;
+        content.lock(py)?.asked = None;
+        content.interruptibly(py, move |reader| match allow_changed_values {
+            true => reader.restore_over_changed_values(&checkpoint),
+            false => reader.restore(&checkpoint),
+        })
+    }
+
+    /// CNTK's state.
+    fn _state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let state = self.content(py)?.with(py, |reader| Ok(reader.state()))?;
+        let entries = PyDict::new(py);
+        for (key, value) in state {
+            entries.set_item(key, value)?;
+        }
+        Ok(entries)
+    }
+
+    fn _set_state(&self, py: Python<'_>, state: Vec<(String, u64)>) -> PyResult<()> {
+        self.content(py)?.interruptibly(py, move |reader| set_state(reader, &state))
+    }
+
+    /// A loop begins: its number. Loops that began before cannot go on.
+    fn _enter_loop(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.content(py)?.loops.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Ends the call that another thread is in, such as :meth:`MinibatchSource.next_minibatch`: it
+    /// raises a :class:`ReaderError` of the kind ``cancelled``, and has changed nothing. Made again,
+    /// it continues where it stood, and no minibatch is lost.
+    ///
+    /// False if no call is in progress: then nothing happens, and the next call is not affected. May
+    /// be called from any thread.
+    fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
+        let content = self.content(py)?;
+        content.is_cancelled.store(true, Ordering::SeqCst);
+        let is_running = content.canceller.cancel();
+        if !is_running {
+            content.is_cancelled.store(false, Ordering::SeqCst);
+        }
+        Ok(is_running)
+    }
+
+    /// Whether this process opened the source, and may read from it. In the child of a fork
+    /// :meth:`MinibatchSource.reopen` it.
+    #[getter]
+    fn is_of_this_process(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.content(py)?.process.is_current())
+    }
+
+    /// Ends the source; waits for a user's deserializer that is loading, unless Ctrl-C has ended the
+    /// last call. May be called again.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(content) = self.content.get() else { return Ok(()) };
+        let is_closed = content.opened.try_lock().is_ok_and(|opened| opened.reader.is_none());
+        if is_closed {
+            return Ok(());
+        }
+        let mut opened = content.lock(py)?;
+        let runs_python = !content.users.is_empty() || !content.transforms.is_empty();
+        if !runs_python || interrupt::has_interrupted() || callback::is_inside() {
+            drop(opened);
+            content.release(py);
+            return Ok(());
+        }
+        let Some(reader) = opened.reader.take() else { return Ok(()) };
+        drop(opened);
+        interrupt::interruptible(py, &content.canceller, move || {
+            drop(reader);
+            Ok(())
+        })
+    }
+
+    /// The interpreter ends: frees the reader, unless a thread is inside of it.
+    fn _end(&self, py: Python<'_>) {
+        let Some(content) = self.content.get() else { return };
+        if interrupt::has_interrupted() || !content.process.is_current() {
+            if let Ok(mut opened) = content.opened.try_lock() {
+                std::mem::forget(opened.reader.take());
+            }
+        } else if let Ok(mut opened) = content.opened.try_lock() {
+            let reader = opened.reader.take();
+            drop(opened);
+            py.detach(|| drop(reader));
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        let Some(content) = self.content.get() else { return Ok(()) };
+        content.users.iter().try_for_each(|user| user.traverse(&visit))?;
+        content.transforms.iter().try_for_each(|user| user.traverse(&visit))
+    }
+
+    fn __clear__(&self) {
+        if let Some(content) = self.content.get() {
+            Python::try_attach(|py| content.release(py));
+        }
+    }
+}
+
+fn set_state(reader: &mut Reader, state: &[(String, u64)]) -> Result<()> {
+    let state: Vec<_> = state.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    reader.set_state(&state)
+}
+
+/// A loop over the steps of a source. Python's `for` assigns what it gives before it looks for
+/// signals, so that Ctrl-C loses no minibatch.
+#[pyclass(frozen, module = "cntk_reader._native")]
+struct Steps {
+    source: Py<Source>,
+    arguments: Py<PyTuple>,
+    /// The number of the loop that this belongs to; 0: any.
+    number: u64,
+    is_over: AtomicBool,
+}
+
+#[pymethods]
+impl Steps {
+    #[new]
+    fn new(source: Py<Source>, arguments: Py<PyTuple>, number: u64) -> Steps {
+        Steps { source, arguments, number, is_over: AtomicBool::new(false) }
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Minibatch>> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let source = self.source.bind(py);
+        let loops = source.get().content(py)?.loops.load(Ordering::Relaxed);
+        if self.number != 0 && loops != self.number {
+            let message = "Another epoch of the source was begun: this loop cannot go on.";
+            return Err(Error::state(message)).python(py);
+        }
+        let arguments = self.arguments.bind(py);
+        let argument = |place| arguments.get_item(place).map(|one| (!one.is_none()).then_some(one));
+        let (size, workers, rank) = (argument(0)?, argument(1)?, argument(2)?);
+        let step = Source::_next(source, true, size.as_ref(), workers.as_ref(), rank.as_ref())?;
+        self.is_over.store(step.is_none(), Ordering::Relaxed);
+        Ok(step)
+    }
+}
+
+/// Adds the classes to the module.
+pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Source>()?;
+    module.add_class::<Steps>()
+}
