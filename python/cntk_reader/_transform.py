@@ -5,20 +5,16 @@ The library calls them while it reads a minibatch, one call at a time, on the th
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import c_void_p
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _library as lib
-from ._callbacks import Failures
 from ._explain import explained
 from ._rules import Real
 from ._types import Array
 
-_DTYPES: dict[int, np.dtype[np.generic]] = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
-_ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
+#: Types of an image's values, by the extension module's numbers.
+_DTYPES: tuple[np.dtype[np.generic], ...] = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float64))
 
 
 class ImageInfo(NamedTuple):
@@ -112,69 +108,33 @@ class Transform:
         return self.apply(image, random)
 
 
-def _info(raw: Any) -> ImageInfo:
-    return ImageInfo(raw.width, raw.height, raw.channels, _DTYPES[raw.element], raw.is_planar != 0)
+# The extension module calls the functions below, with images as `_Plain`.
+_Plain = tuple[int, int, int, int, bool]
 
 
-def _array(raw: Any, address: int) -> np.ndarray[Any, Any]:
-    info = _info(raw)
-    size = info.width * info.height * info.channels * info.dtype.itemsize
-    memory = memoryview((ctypes.c_char * size).from_address(address))
-    return np.frombuffer(memory, info.dtype).reshape(info.shape)
+def _info(plain: _Plain) -> ImageInfo:
+    width, height, channels, element, is_planar = plain
+    return ImageInfo(width, height, channels, _DTYPES[element], is_planar)
 
 
-class TransformBridge:
-    """A user's transform as the library's table of callbacks. It has to live until the reader is freed."""
+def described(user: Transform, image: _Plain) -> _Plain:
+    """What becomes of an image."""
+    info = user.result(_info(image))
+    dtype = np.dtype(info.dtype)
+    if dtype not in _DTYPES:
+        raise TypeError(f"An image has values of uint8, float32 or float64, not {dtype}.")
+    return info.width, info.height, info.channels, _DTYPES.index(dtype), bool(info.is_planar)
 
-    def __init__(self, user: Transform, name: str) -> None:
-        self._user = user
-        self._failures = Failures(user)
-        self.cause = self._failures.cause
-        encoded = name.encode()
-        self.table = lib.TransformTable(
-            name=encoded,
-            name_length=len(encoded),
-            describe_image=lib.DescribeImage(self._describe),
-            thread_safe=bool(user.thread_safe),
-            transform_drawn_image=lib.TransformDrawnImage(self._transform),
+
+def applied(user: Transform, image: Array, random: int, draw: tuple[float, ...], result: _Plain) -> Array:
+    """The transformed image, contiguous."""
+    image.flags.writeable = False
+    target = _info(result)
+    # `_make` checks nothing: these numbers are the library's.
+    made = np.asarray(user.apply_drawn(image, random, Draw._make(draw)))
+    if made.shape != target.shape or made.dtype != target.dtype:
+        raise ValueError(
+            f"apply gives an array {made.shape} of {made.dtype}, but result has said {target.shape} of "
+            f"{target.dtype}."
         )
-
-    def _describe(self, _: Any, image: Any, result: Any, failure: c_void_p) -> int:
-        def describe() -> None:
-            info = self._user.result(_info(image.contents))
-            element = _ELEMENTS.get(np.dtype(info.dtype))
-            if element is None:
-                raise TypeError(f"An image has values of uint8, float32 or float64, not {np.dtype(info.dtype)}.")
-            place = result.contents
-            place.width, place.height, place.channels = info.width, info.height, info.channels
-            place.element, place.is_planar = element, bool(info.is_planar)
-
-        return self._failures.guard("result", failure, describe)
-
-    def _transform(
-        self,
-        _: Any,
-        image: Any,
-        values: int,
-        result: Any,
-        result_values: int,
-        random: int,
-        draw: Any,
-        failure: c_void_p,
-    ) -> int:
-        def transform() -> None:
-            source = _array(image.contents, values)
-            source.flags.writeable = False
-            target = _array(result.contents, result_values)
-            raw = draw.contents
-            # `_make` checks nothing: these numbers are the library's.
-            drawn = Draw._make(getattr(raw, name) for name in Draw._fields)
-            made = np.asarray(self._user.apply_drawn(source, random, drawn))
-            if made.shape != target.shape or made.dtype != target.dtype:
-                raise ValueError(
-                    f"apply gives an array {made.shape} of {made.dtype}, but result has said {target.shape} of "
-                    f"{target.dtype}."
-                )
-            target[...] = made
-
-        return self._failures.guard("apply", failure, transform)
+    return np.ascontiguousarray(made)

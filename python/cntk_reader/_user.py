@@ -6,17 +6,12 @@ library does not need the chunk any more; they must not be changed meanwhile.
 
 from __future__ import annotations
 
-import ctypes
-import itertools
 from collections.abc import Mapping, Sequence
-from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Union, cast
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
-from . import _library as lib
-from ._callbacks import Failures, run_quietly
 from ._configuration import AnyTransform
 from ._explain import Text, explained, unknown, whole
 from ._keys import checked
@@ -24,9 +19,7 @@ from ._minibatch import StreamInformation
 from ._rules import FLAG, Within
 from ._types import Array, CsrLike
 
-_ARRAY = cast("np.dtype[np.void]", np.dtype(lib.UserArray))
-_SAMPLES, _SEQUENCES, _ARRAYS = 0, 1, 2  # of cntk_reader_grouping
-_ELEMENTS = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
+_FLOAT, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Streams(dict[str, StreamInformation]):
@@ -177,33 +170,22 @@ def _is_csr(value: Any) -> bool:
     return getattr(value, "format", None) == "csr" and hasattr(value, "indptr")
 
 
-def _dense(array: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
+def _dense(array: Any, info: StreamInformation) -> Any:
     """An array of samples, which need not be contiguous."""
     element = np.dtype(info.dtype)
     if array.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
     if np.ma.is_masked(array):
         raise ValueError("Some values of the array are masked: fill them.")
-    if not array.flags.aligned:
-        array = array.copy()
     if array.ndim != len(info.shape) + 1:
         raise ValueError("Dense data supported only as single sample per row.")
     if array.shape[1:] != tuple(info.shape):
         raise ValueError(f"A sample has the shape {array.shape[1:]}, the stream {tuple(info.shape)}.")
-    values = {"samples": len(array), "element": _ELEMENTS[element], "values": array.__array_interface__["data"][0]}
-    if array.flags.c_contiguous:
-        return {**values, "values_size": array.nbytes}, [array]
-    reaches = [(dimension - 1) * stride for dimension, stride in zip(array.shape, array.strides)]
-    low = sum(min(reach, 0) for reach in reaches)
-    high = sum(max(reach, 0) for reach in reaches) + array.itemsize
-    strides = np.array(array.strides[1:][::-1] + array.strides[:1], np.intp)
-    values["values"] += low
-    values.update(values_size=high - low, byte_offset=-low, strides=strides.ctypes.data, stride_count=len(strides))
-    return values, [array, strides]
+    return array
 
 
-def _sparse(matrix: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
-    """A CSR matrix, one row a sample."""
+def _sparse(matrix: Any, info: StreamInformation) -> tuple[Any, Any, Any]:
+    """Values, indices and offsets of a CSR matrix, one row a sample."""
     element = np.dtype(info.dtype)
     if matrix.data.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {matrix.data.dtype}.")
@@ -215,30 +197,18 @@ def _sparse(matrix: Any, info: StreamInformation) -> tuple[dict[str, Any], list[
                 f"'{name}' of the matrix has values of the type {getattr(matrix, name).dtype}, not integers."
             )
     data = np.ascontiguousarray(matrix.data)
-    integers = [
+    indices, offsets = (
         np.ascontiguousarray(part, part.dtype if part.dtype in (np.int32, np.int64) else np.int64)
         for part in (matrix.indices, matrix.indptr)
-    ]
-    indices, offsets = integers
+    )
     if len(offsets) != matrix.shape[0] + 1:
         raise ValueError(
             f"The matrix has {matrix.shape[0]} rows, but {len(offsets)} entries in indptr instead of one more."
         )
-    values = {
-        "values": data.__array_interface__["data"][0],
-        "values_size": data.nbytes,
-        "samples": matrix.shape[0],
-        "indices": indices.__array_interface__["data"][0],
-        "index_count": len(indices),
-        "offsets": offsets.__array_interface__["data"][0],
-        "index_size": indices.itemsize,
-        "offset_size": offsets.itemsize,
-        "element": _ELEMENTS[element],
-    }
-    return values, [data, indices, offsets]
+    return data, indices, offsets
 
 
-def _sequence(item: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
+def _sequence(item: Any, info: StreamInformation) -> Any:
     """One sequence of a list."""
     if info.is_sparse:
         if not _is_csr(item):
@@ -265,157 +235,81 @@ def _counts(values: Any, what: str, dtype: Any) -> Any:
     return np.ascontiguousarray(array, dtype)
 
 
-class _ChunkMemory:
-    """A chunk as the library's structs, with all the memory that they refer to."""
-
-    def __init__(self, data: Any, streams: Streams) -> None:
-        if not isinstance(data, Mapping):
-            raise TypeError("The chunk should be a dictionary of a stream name into a list of sequences")
-        by_name = {self._name(name): value for name, value in data.items()}
-        for name in by_name:
-            if name not in streams:
-                raise ValueError(f"Stream with name '{name}' does not exist")
-        self.keep: list[Any] = []
-        self.streams = (lib.UserStreamData * len(streams))()
-        for place, (name, info) in enumerate(streams.items()):
-            if name not in by_name:
-                raise ValueError(f"The stream '{name}' is missing in the chunk.")
-            try:
-                self._add(self.streams[place], by_name[name], info)
-            except (TypeError, ValueError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"Stream '{name}': {error}") from error
-
-    @staticmethod
-    def _name(name: Any) -> str:
-        if not isinstance(name, (str, bytes)):
-            raise TypeError(f"Expected a string, '{type(name).__name__}' was provided.")
-        return name.decode() if isinstance(name, bytes) else name
-
-    def _add(self, part: lib.UserStreamData, value: Any, info: StreamInformation) -> None:
-        lengths = None
-        if isinstance(value, SequenceArray):
-            value, lengths = value.values, _counts(value.lengths, "lengths", np.uint32)
-            part.lengths, part.length_count = lengths.ctypes.data, len(lengths)
-        if isinstance(value, list):
-            part.grouping = _ARRAYS
-            described = [_sequence(item, info) for item in value]
-        elif _is_csr(value) if info.is_sparse else isinstance(value, np.ndarray):
-            part.grouping = _SAMPLES if lengths is None else _SEQUENCES
-            described = [_sparse(value, info) if info.is_sparse else _dense(value, info)]
-        elif _is_csr(value) or isinstance(value, np.ndarray):
-            raise TypeError(f"Unexpected data type '{type(value).__name__}' for a {info.storage_format} stream.")
-        else:
-            raise TypeError(f"Unexpected type {type(value).__name__}, only list, numpy or csr_matrix are expected.")
-        table = np.zeros(len(described), _ARRAY)
-        for field in {key for values, _ in described for key in values}:
-            table[field] = [values.get(field, 0) for values, _ in described]
-        self.keep.append((table, lengths, [kept for _, kept in described]))
-        part.arrays = table.ctypes.data
-        part.array_count = len(table)
+def _name(name: Any) -> str:
+    if not isinstance(name, (str, bytes)):
+        raise TypeError(f"Expected a string, '{type(name).__name__}' was provided.")
+    return name.decode() if isinstance(name, bytes) else name
 
 
-def _drop(held: dict[int, _ChunkMemory], handle: int) -> None:
-    held.pop(handle, None)
+def _part(value: Any, info: StreamInformation) -> tuple[Any, Any]:
+    """A stream's part of a chunk: a list of arrays, or one array and perhaps the lengths of its sequences."""
+    lengths = None
+    if isinstance(value, SequenceArray):
+        value, lengths = value.values, _counts(value.lengths, "lengths", np.uint32)
+        if lengths.ndim != 1:
+            raise ValueError(f"lengths have {lengths.ndim} dimensions instead of 1.")
+    if isinstance(value, list):
+        return [_sequence(item, info) for item in value], None
+    if _is_csr(value) if info.is_sparse else isinstance(value, np.ndarray):
+        return _sparse(value, info) if info.is_sparse else _dense(value, info), lengths
+    if _is_csr(value) or isinstance(value, np.ndarray):
+        raise TypeError(f"Unexpected data type '{type(value).__name__}' for a {info.storage_format} stream.")
+    raise TypeError(f"Unexpected type {type(value).__name__}, only list, numpy or csr_matrix are expected.")
 
 
-class Bridge:
-    """A user's deserializer as the library's table of callbacks. It has to live until the reader is freed."""
+# The extension module calls the functions below.
 
-    def __init__(self, user: UserDeserializer, name: str) -> None:
-        chunks, streams = user.describe()
-        self._user = user
-        self._streams = streams
-        self._held: dict[int, _ChunkMemory] = {}
-        self._numbers = itertools.count(1)
-        self._listed: Any = None
-        self._failures = Failures(user)
-        self.cause = self._failures.cause
-        infos = (lib.UserStream * len(streams))()
-        self._shapes: list[Any] = []
-        for place, info in zip(infos, streams.values()):
-            self._fill(place, info)
-        is_composable = isinstance(user, ComposableUserDeserializer)
-        encoded = name.encode()
-        self.table = lib.UserTable(
-            name=encoded,
-            name_length=len(encoded),
-            streams=infos,
-            stream_count=len(streams),
-            chunk_count=chunks,
-            thread_safe=bool(user.thread_safe),
-            load_chunk=lib.LoadChunk(self._load),
-            release_chunk=lib.ReleaseHandle(self._release),
-            list_sequences=lib.ListSequences(self._list if is_composable else 0),
-        )
 
-    def _fill(self, place: lib.UserStream, info: StreamInformation) -> None:
-        if info.storage_format not in ("dense", "sparse"):
-            raise ValueError(f"The storage format of '{info.name}' is '{info.storage_format}', not dense or sparse.")
-        element = _ELEMENTS.get(np.dtype(info.dtype))
-        if element is None:
-            raise ValueError(f"The stream '{info.name}' has the dtype {np.dtype(info.dtype)}, not float32 or float64.")
-        if any(dimension < 0 for dimension in info.shape):
-            raise ValueError(f"The shape {info.shape} of '{info.name}' is not known completely.")
-        if info.is_binary:
-            raise ValueError(f"The stream '{info.name}' is binary, which streams of users cannot be.")
-        dimensions = [whole(f"A dimension of '{info.name}'", dimension) for dimension in reversed(info.shape)]
-        shape = (c_size_t * len(dimensions))(*dimensions)
-        self._shapes.append(shape)
-        place.name = info.name.encode()
-        place.name_length = len(info.name.encode())
-        place.shape = shape
-        place.shape_rank = len(info.shape)
-        place.storage = int(info.is_sparse)
-        place.element = element
-        place.defines_mb_size = bool(info.defines_mb_size)
+def described(user: UserDeserializer) -> tuple[int, Streams, list[tuple[str, bool, bool, list[int], bool]], bool, bool]:
+    """The number of chunks; the streams, also in plain types; whether it is thread safe, and composable."""
+    chunks, streams = user.describe()
+    plain = [_plain(info) for info in streams.values()]
+    return chunks, streams, plain, bool(user.thread_safe), isinstance(user, ComposableUserDeserializer)
 
-    def _load(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
-        def load() -> None:
-            data = place.contents
-            data.handle, data.streams, data.stream_count = None, None, 0
-            memory = _ChunkMemory(self._user.get_chunk(chunk), self._streams)
-            handle = next(self._numbers)
-            data.handle = handle
-            data.streams = ctypes.addressof(memory.streams)
-            data.stream_count = len(memory.streams)
-            self._held[handle] = memory
 
-        return self._failures.guard(f"get_chunk({chunk})", failure, load, chunk)
+def _plain(info: StreamInformation) -> tuple[str, bool, bool, list[int], bool]:
+    """Name, sparse, double precision, shape with the first dimension varying fastest, size-defining."""
+    if info.storage_format not in ("dense", "sparse"):
+        raise ValueError(f"The storage format of '{info.name}' is '{info.storage_format}', not dense or sparse.")
+    element = np.dtype(info.dtype)
+    if element not in (_FLOAT, _DOUBLE):
+        raise ValueError(f"The stream '{info.name}' has the dtype {element}, not float32 or float64.")
+    if any(dimension < 0 for dimension in info.shape):
+        raise ValueError(f"The shape {info.shape} of '{info.name}' is not known completely.")
+    if info.is_binary:
+        raise ValueError(f"The stream '{info.name}' is binary, which streams of users cannot be.")
+    dimensions = [whole(f"A dimension of '{info.name}'", dimension) for dimension in reversed(info.shape)]
+    return info.name, info.is_sparse, element == _DOUBLE, dimensions, bool(info.defines_mb_size)
 
-    def _release(self, _: Any, handle: int) -> None:
-        run_quietly(lambda: _drop(self._held, handle))
 
-    def _list(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
-        def describe() -> None:
-            sequences = place.contents
-            sequences.count = 0
-            sequences.lengths = sequences.keys = sequences.key_texts = sequences.sample_indices = None
-            listed = self._user.get_sequences(chunk)  # type: ignore[attr-defined]
-            sequences.count = whole("The number of sequences", listed.count)
-            kept: list[Any] = []
-            if listed.lengths is not None:
-                kept.append(self._of_all(listed.lengths, listed.count, np.uint32, "lengths"))
-                sequences.lengths = kept[-1].ctypes.data
-            keys = checked(listed.keys, listed.count)
-            if isinstance(keys, list):
-                encoded = [key.encode() for key in keys]
-                texts = (ctypes.c_char_p * listed.count)(*encoded)
-                # Of texts that end with their first NUL, two could be one.
-                lengths = (c_size_t * listed.count)(*map(len, encoded))
-                kept += [encoded, texts, lengths]
-                sequences.key_texts = ctypes.addressof(texts)
-                sequences.key_text_lengths = ctypes.addressof(lengths)
-            elif keys is not None:
-                kept.append(keys)
-                sequences.keys = keys.ctypes.data
-            self._listed = kept
+def loaded(user: UserDeserializer, chunk: int, streams: Streams) -> tuple[tuple[Any, Any], ...]:
+    """The data of a chunk for each stream: see :func:`_part`."""
+    data = user.get_chunk(chunk)
+    if not isinstance(data, Mapping):
+        raise TypeError("The chunk should be a dictionary of a stream name into a list of sequences")
+    by_name = {_name(name): value for name, value in data.items()}
+    for name in by_name:
+        if name not in streams:
+            raise ValueError(f"Stream with name '{name}' does not exist")
+    parts = []
+    for name, info in streams.items():
+        if name not in by_name:
+            raise ValueError(f"The stream '{name}' is missing in the chunk.")
+        try:
+            parts.append(_part(by_name[name], info))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"Stream '{name}': {error}") from error
+    return tuple(parts)
 
-        return self._failures.guard(f"get_sequences({chunk})", failure, describe, chunk)
 
-    @staticmethod
-    def _of_all(values: Any, count: int, dtype: Any, what: str) -> Any:
-        array = _counts(values, what, dtype)
-        if array.shape != (count,):
-            raise ValueError(f"There are {len(array)} {what} for {count} sequences.")
-        return array
+def listed(user: ComposableUserDeserializer, chunk: int) -> tuple[int, Any, Any]:
+    """The number of a chunk's sequences, their lengths, and their keys: see :func:`._keys.checked`."""
+    sequences = user.get_sequences(chunk)
+    count = whole("The number of sequences", sequences.count)
+    lengths = sequences.lengths
+    if lengths is not None:
+        lengths = _counts(lengths, "lengths", np.uint32)
+        if lengths.shape != (count,):
+            raise ValueError(f"There are {lengths.size} lengths for {count} sequences.")
+    return count, lengths, checked(sequences.keys, count)

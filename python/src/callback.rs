@@ -71,6 +71,16 @@ pub fn call_quietly(user: &Py<PyAny>, work: impl for<'py> FnOnce(&Bound<'py, PyA
     });
 }
 
+/// Drops an object now, on whatever thread, and not when a thread of Python comes by: its memory
+/// may be large. Users' code may run meanwhile, as `__del__`.
+pub fn release(object: Py<PyAny>) {
+    let Some(_inside) = exit::enter() else { return };
+    Python::try_attach(|py| {
+        let _depth = Depth::enter();
+        object.drop_ref(py);
+    });
+}
+
 /// The error for an exception of users' code.
 fn failed(py: Python<'_>, user: &Bound<'_, PyAny>, what: &str, exception: PyErr) -> Error {
     let class = |object: &Bound<'_, PyAny>| {

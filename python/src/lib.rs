@@ -13,6 +13,7 @@ mod ending;
 mod errors;
 mod files;
 mod forms;
+mod given;
 mod interrupt;
 mod minibatch;
 mod options;

@@ -258,9 +258,9 @@ impl Source {
     ) -> PyResult<()> {
         let py = slf.py();
         let values = options.map(|options| options::values(py, options)).transpose()?;
-        let own_users = users.iter().map(|(name, user)| User::new(py, name, user));
+        let own_users = users.iter().map(|(_, user)| User::new(user));
         let own_users = own_users.collect::<PyResult<Vec<_>>>()?;
-        let own_transforms = transforms.iter().map(|(name, user)| PyTransform::new(py, name, user));
+        let own_transforms = transforms.iter().map(|(_, user)| PyTransform::new(user));
         let own_transforms = own_transforms.collect::<PyResult<Vec<_>>>()?;
         let names: Vec<_> = users.into_iter().map(|(name, _)| name).collect();
         let transform_names: Vec<_> = transforms.into_iter().map(|(name, _)| name).collect();
