@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use zeros::Zeros;
 
 /// Bytes of memory that the machine has; the greatest number if that is not known.
-pub fn physical() -> u64 {
+pub(crate) fn physical() -> u64 {
     // SAFETY: `sysconf` takes a number, and touches no memory of the caller.
     let [pages, size] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
     match (u64::try_from(pages), u64::try_from(size)) {
