@@ -61,7 +61,7 @@ impl Selection {
     }
 
     /// Removes all sequences and clears the flags.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.sequences.clear();
         self.sweeps.clear();
         self.end_of_sweep = false;

@@ -40,7 +40,7 @@ use share::Secondary;
 use std::sync::Arc;
 
 /// Several deserializers joined by key.
-pub struct Bundle {
+pub(crate) struct Bundle {
     streams: Vec<StreamInfo>,
     primary: Arc<dyn Deserializer>,
     secondaries: Vec<Secondary>,
