@@ -31,7 +31,7 @@ mod tests;
 pub mod text;
 #[cfg(feature = "compression")]
 mod unpacked;
-pub mod xxh64;
+pub(crate) mod xxh64;
 #[cfg(feature = "compression")]
 mod zstd;
 

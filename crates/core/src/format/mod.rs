@@ -14,7 +14,7 @@ pub mod fetched;
 pub mod files;
 pub mod handle;
 pub mod index_cache;
-pub mod loader;
+pub(crate) mod loader;
 pub mod loading;
 pub mod options;
 pub mod recognize;

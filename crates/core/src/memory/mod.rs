@@ -9,12 +9,12 @@
 
 mod aligned;
 pub mod compact;
-pub mod huge;
+pub(crate) mod huge;
 pub mod pages;
 pub mod room;
 mod zeros;
 
-pub use aligned::AlignedBytes;
+pub(crate) use aligned::AlignedBytes;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

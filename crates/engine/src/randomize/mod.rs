@@ -16,7 +16,8 @@ mod reference;
 mod options;
 mod pace;
 
-pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
+pub use epoch::{EpochConfig, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+pub(crate) use epoch::{EpochSpan, WorkerConfig};
 
 pub use options::{Order, WindowSize};
 pub use pace::Pace;

@@ -11,7 +11,7 @@ mod opening;
 #[cfg(test)]
 mod tests;
 
-pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
+pub(crate) use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;

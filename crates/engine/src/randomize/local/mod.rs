@@ -18,7 +18,7 @@ mod tests;
 mod tumbling;
 mod window;
 
-pub use window::{Chunks, LocalPosition};
+pub(crate) use window::{Chunks, LocalPosition};
 
 use super::{EpochConfig, Selection, WorkerConfig};
 use crate::randomize::Order;

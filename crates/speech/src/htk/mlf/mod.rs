@@ -21,7 +21,7 @@ mod utterances;
 mod write;
 
 pub use names::state_names;
-pub use open::{ScannedAhead, scan_ahead};
+pub(crate) use open::{ScannedAhead, scan_ahead};
 pub use states::StateList;
 pub use utterances::utterances;
 pub use write::MlfWriter;
