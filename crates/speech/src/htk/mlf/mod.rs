@@ -52,7 +52,7 @@ use std::sync::Arc;
 pub const LARGEST_DIM: u64 = cntk_reader_core::limits::MOST_LABEL_CLASSES;
 
 /// Labels of the HTK master label format: one class a frame.
-pub struct MlfDeserializer {
+pub(crate) struct MlfDeserializer {
     streams: Vec<StreamInfo>,
     shared: MlfShared,
 }
