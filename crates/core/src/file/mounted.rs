@@ -75,7 +75,7 @@ pub fn unmount(scheme: &str) -> bool {
 }
 
 /// Whether the path is one of a mounted file system.
-pub fn is_mounted(path: &str) -> bool {
+pub(crate) fn is_mounted(path: &str) -> bool {
     scheme_of(path).is_some_and(|scheme| MOUNTS.read().iter().any(|(known, _)| known == scheme))
 }
 
