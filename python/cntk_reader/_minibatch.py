@@ -9,7 +9,7 @@ The classes are those of the extension module; what uses other libraries is adde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -280,13 +280,29 @@ def explain_unknown(name: object, streams: Mapping[str, StreamInformation] | Non
 class _MinibatchExtension:
     """What minibatches have in common with dictionaries."""
 
-    keys = Mapping.keys
-    items = Mapping.items
-    values = Mapping.values
-    get = Mapping.get
-    __contains__ = Mapping.__contains__
-    __eq__ = Mapping.__eq__
-    __hash__ = None  # type: ignore[assignment]
+    def keys(self) -> KeysView[str]:
+        """The names of the streams."""
+        return KeysView(self)
+
+    def values(self) -> ValuesView[StreamMinibatch]:
+        """The streams."""
+        return ValuesView(self)
+
+    def items(self) -> ItemsView[str, StreamMinibatch]:
+        """The streams with their names."""
+        return ItemsView(self)
+
+    @declares(stream=Within("by its own type"), default=Within("any value"))
+    def get(self, stream: str | StreamInformation, default: object = None) -> object:
+        """The stream of this name, or ``default`` if there is none."""
+        return self[stream] if stream in self else default
+
+    def __contains__(self, stream: object) -> bool:
+        try:
+            self[stream]
+        except KeyError:
+            return False
+        return True
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(_NOT_PICKLED)

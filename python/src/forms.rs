@@ -79,6 +79,28 @@ fn number(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     }
 }
 
+/// The number that fills up padded values.
+struct Fill(f64);
+
+impl FromPyObject<'_, '_> for Fill {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Fill> {
+        number(&value).map(Fill)
+    }
+}
+
+/// The number that fills up padded indices.
+struct FillIndex(i32);
+
+impl FromPyObject<'_, '_> for FillIndex {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<FillIndex> {
+        rule(&value, "whole", [i32::MIN.into(), i32::MAX.into()], AFTER)?.extract().map(FillIndex)
+    }
+}
+
 /// Does some work, without the interpreter's lock if it is much.
 fn packing<R: Send>(py: Python<'_>, size: usize, work: impl FnOnce() -> R + Send) -> R {
     if size < MANY { work() } else { py.detach(work) }
@@ -136,14 +158,14 @@ impl StreamMinibatch {
     /// there is a sample. Sparse samples become dense; for one-hot samples of many values see
     /// :meth:`padded_indices`. The array is a copy, except of dense sequences that all have this
     /// length and lie one after the other: then it is a view.
-    #[pyo3(signature = (value = None, length = None))]
+    #[pyo3(signature = (value = Fill(0.0), length = None), text_signature = "($self, value=0, length=None)")]
     fn padded<'py>(
         &self,
         py: Python<'py>,
-        value: Option<&Bound<'py, PyAny>>,
+        value: Fill,
         length: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let fill = value.map_or(Ok(0.0), number)?;
+        let Fill(fill) = value;
         let (sequences, length) = self.padded_length(length)?;
         let shape = self.shape(&[sequences, length]);
         let extent = self.layout().extent();
@@ -207,17 +229,14 @@ impl StreamMinibatch {
 
     /// The indices of one-hot samples in the form of :meth:`padded`: int32 ``array`` and ``mask``
     /// (sequences, length).
-    #[pyo3(signature = (value = None, length = None))]
+    #[pyo3(signature = (value = FillIndex(0), length = None), text_signature = "($self, value=0, length=None)")]
     fn padded_indices<'py>(
         &self,
         py: Python<'py>,
-        value: Option<&Bound<'py, PyAny>>,
+        value: FillIndex,
         length: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let fill = match value {
-            None => 0,
-            Some(value) => rule(value, "whole", [i32::MIN.into(), i32::MAX.into()], AFTER)?.extract()?,
-        };
+        let FillIndex(fill) = value;
         let (sequences, length) = self.padded_length(length)?;
         let work = || -> Result<_> {
             let mut values = list(self.forms().padded_size(length, 1)?)?;

@@ -570,7 +570,8 @@ impl Source {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(content) = self.content.get() else { return Ok(()) };
         let is_closed = content.opened.try_lock().is_ok_and(|opened| opened.reader.is_none());
-        if is_closed {
+        if is_closed || !content.process.is_current() {
+            content.release(py);
             return Ok(());
         }
         let mut opened = content.lock(py)?;

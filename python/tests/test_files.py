@@ -198,13 +198,13 @@ class Views(unittest.TestCase):
     def test_arrays_lie_in_the_minibatch(self):
         minibatch = digits().next_minibatch(100)
         part = minibatch["features"]
-        self.assertEqual(part.array.ctypes.data, part._part.values)
+        self.assertIs(part.array.base, minibatch)
         self.assertEqual(part.array.ctypes.data % 64, 0)
         labels = minibatch["labels"]
-        csr = labels.csr
-        addresses = [part.ctypes.data for part in (csr.data, csr.indices, csr.indptr)]
-        raw = labels._part
-        self.assertEqual(addresses, [raw.values, raw.indices, raw.column_offsets])
+        csr, raw = labels.csr, labels.sparse
+        for made, own in zip((csr.data, csr.indices, csr.indptr), raw):
+            self.assertEqual(made.ctypes.data, own.ctypes.data)
+            self.assertIs(own.base, minibatch)
         self.assertTrue(part.array.flags.writeable and not part.records.flags.writeable)
         self.assertEqual(labels.asarray().shape, (1, 100, 10))
         self.assertTrue((labels.asarray().sum(axis=2) == 1).all())

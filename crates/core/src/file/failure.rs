@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn causes_of_mounted_file_systems_are_kept() {
-        let inner = Error::user("open of Store: gone.").caused_by(crate::error::Cause(std::sync::Arc::new(7)));
+        let inner =
+            Error::user("open of Store: gone.").caused_by(crate::error::Cause(std::sync::Arc::new(7)));
         let error = Error::io("Error opening file", "s3://a", &std::io::Error::other(inner));
         assert_eq!(error.message(), "Error opening file 's3://a': open of Store: gone.");
         let cause = error.cause().and_then(|cause| cause.0.downcast_ref::<i32>());

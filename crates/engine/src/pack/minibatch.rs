@@ -143,7 +143,7 @@ impl Default for StreamMinibatch {
 
 impl StreamMinibatch {
     /// How the values are stored.
-    pub(crate) fn storage(&self) -> Storage {
+    pub fn storage(&self) -> Storage {
         self.storage
     }
 
