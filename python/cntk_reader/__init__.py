@@ -8,7 +8,7 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1)
         train(minibatch["features"].array, minibatch["labels"].csr)
 """
 
-from . import transforms
+from . import _native, transforms
 from ._arrays import ArrayDeserializer, OneHot, from_arrays, one_hot
 from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs
 from ._convert import (
@@ -23,6 +23,7 @@ from ._convert import (
     text_to_mlf,
 )
 from ._epoch import Epoch
+from ._errors import ReaderError, ReaderValueError
 from ._figures import Member, Memory, Progress, Sizes
 from ._files import FileSystem, RemoteFile, compress, mount, unmount
 from ._forms import Packed, PackedIndices, Padded, PaddedIndices, Sparse
@@ -37,9 +38,6 @@ from ._images import (
     Scale,
     Transpose,
 )
-from ._library import ReaderError, ReaderValueError
-from ._library import path as library_path
-from ._library import version_text as _version_text
 from ._minibatch import GAP, RECORD, Minibatch, StreamInformation, StreamMinibatch
 from ._process import ERROR, INFO, WARNING, TraceLevel, get_threads, set_log_callback, set_threads
 from ._recipe import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
@@ -54,7 +52,9 @@ from ._speech import (
 from ._transform import Draw, ImageInfo, Transform
 from ._user import ComposableUserDeserializer, SequenceArray, SequenceList, UserDeserializer
 
-__version__ = _version_text().decode()
+__version__: str = _native.version
+#: Path of the extension module, which has the whole library inside.
+library_path: str = _native.__file__
 
 __all__ = [
     "ArrayDeserializer",

@@ -1,37 +1,35 @@
-"""The end of the interpreter, while threads may still be reading.
-
-Python ends daemon threads, and the threads of the library, when they want to run Python code after the main thread has ended. So no
-callback runs any more by then, and nothing is freed that a call is inside of.
-"""
+"""The end of the interpreter, while threads may still be reading: see the extension module's ``ending``."""
 
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 import weakref
-from typing import TYPE_CHECKING
 
-from . import _library as lib
-from ._interrupt import interrupted
+from . import _native
 
-if TYPE_CHECKING:
-    from ._opened import OpenReader
-
-_open: weakref.WeakSet[OpenReader] = weakref.WeakSet()
+_open: weakref.WeakSet[_native.Source] = weakref.WeakSet()
 
 
-def free_at_end(source: OpenReader) -> None:
+def free_at_end(source: _native.Source) -> None:
     """Has a source freed when the interpreter ends, unless it is in use then."""
     _open.add(source)
 
 
 @atexit.register
 def _at_exit() -> None:
-    lib.end_calls()
-    # Callbacks that are running come to their end, because this does not hold the interpreter's lock.
-    lib.end_callbacks()
-    for source in list(_open):
-        if not interrupted.is_set() and source._lock.acquire(blocking=False):
-            source._finalizer()
-        else:
-            # A daemon thread or users' code is inside. The memory goes with the process.
-            source._finalizer.detach()
+    _native.end_calls()
+    sources = list(_open)
+    for source in sources:
+        source.cancel()
+    try:
+        _native.await_calls()
+    except KeyboardInterrupt:
+        # Users' code does not come back. Python would end its thread, and that would end the process by a signal.
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(130)
+    for source in sources:
+        source._end()

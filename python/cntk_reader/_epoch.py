@@ -7,7 +7,8 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from . import _library as lib
+from . import _native
+from ._errors import ReaderValueError, state_error
 from ._explain import whole
 from ._rules import state as whole_state
 from ._types import Json
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from ._source import MinibatchSource
 
 _VERSION = 1
+
+#: Numbers that stand for sizes of epochs.
+UNLIMITED_SAMPLES = 2**63 - 1
+ONE_SWEEP = 2**62 - 1
+UNLIMITED_SWEEPS = 2**64 - 1
 
 
 class Share(NamedTuple):
@@ -37,14 +43,14 @@ class Span(NamedTuple):
     @classmethod
     def of(cls, samples: int, sweeps: int, number: int = 0) -> Span:
         """That of the library's epochs. One sweep, which can be written in two ways, is always the number of sweeps."""
-        if sweeps == lib.UNLIMITED_SWEEPS and samples == lib.ONE_SWEEP:
+        if sweeps == UNLIMITED_SWEEPS and samples == ONE_SWEEP:
             sweeps = 1
-        return cls(samples if sweeps == lib.UNLIMITED_SWEEPS else lib.UNLIMITED_SAMPLES, sweeps, number)
+        return cls(samples if sweeps == UNLIMITED_SWEEPS else UNLIMITED_SAMPLES, sweeps, number)
 
     @property
     def has_end(self) -> bool:
         """Whether it ends."""
-        return self.sweeps != lib.UNLIMITED_SWEEPS or self.samples < lib.UNLIMITED_SAMPLES
+        return self.sweeps != UNLIMITED_SWEEPS or self.samples < UNLIMITED_SAMPLES
 
     def at(self, number: int) -> Span:
         """The part of this size with another number."""
@@ -72,9 +78,9 @@ class Epoch:
         workers: int | None,
         rank: int | None,
     ) -> None:
-        samples = lib.ONE_SWEEP if samples is None else whole("The number of samples of an epoch", samples, 1)
+        samples = ONE_SWEEP if samples is None else whole("The number of samples of an epoch", samples, 1)
         self._source = source
-        self._unit = Span.of(samples, lib.UNLIMITED_SWEEPS)
+        self._unit = Span.of(samples, UNLIMITED_SWEEPS)
         self._asked = None if index is None else whole("The index of an epoch", index)
         self._share = None if size is None else whole("The minibatch size", size, 1), workers, rank
         #: Its number, from 0; None before the first minibatch.
@@ -84,13 +90,7 @@ class Epoch:
         source = self._source
         size, workers, rank = self._share
         self.index = source._begin(self._unit, self._number(), source._share(size, workers, rank))
-        mark = source._enter_loop()
-        while True:
-            source._check_loop(mark)
-            minibatch = source._next_step(size, workers, rank)
-            if minibatch is None:
-                return
-            yield minibatch
+        return _native.Steps(source, self._share, source._enter_loop())
 
     def _number(self) -> int | None:
         """The number of the epoch that the next loop reads; None: the one that follows, or the rest of a restored one."""
@@ -98,12 +98,12 @@ class Epoch:
         if self._asked is not None:
             return self._asked
         if source._pending is not None:
-            raise lib.state_error(
+            raise state_error(
                 "The source was restored from CNTK's state, which does not know of epochs. Continue it with minibatches() or "
                 "next_minibatch(), pass `index` to begin a certain epoch, or save and load epochs with state_dict() and "
                 "load_state_dict()."
             )
-        span, _ = source._current()
+        span, _, _ = source._current()
         if span is None:
             return 0
         # The limits of the source are no epochs.
@@ -112,7 +112,7 @@ class Epoch:
     @property
     def samples(self) -> int | None:
         """Samples of all workers in the epoch; None as long as that is not known."""
-        if self._unit.sweeps == lib.UNLIMITED_SWEEPS:
+        if self._unit.sweeps == UNLIMITED_SWEEPS:
             return self._unit.samples
         return self._source.sizes.samples
 
@@ -132,8 +132,8 @@ class Epoch:
                 "The number of minibatches is not known before they are read: sequences have different lengths, or the data are "
                 "not indexed yet, or several workers share them without lockstep. Measure progress in samples: see Epoch.samples."
             )
-        span, state = source._current()
-        continues = self._number() is None and state == lib.RESUMED and span is not None and span.at(0) == self._unit
+        span, is_resumed, _ = source._current()
+        continues = self._number() is None and is_resumed and span is not None and span.at(0) == self._unit
         left = max(samples - self.delivered, 0) if continues else samples
         return (left + share.minibatch_size - 1) // share.minibatch_size
 
@@ -197,9 +197,9 @@ class LoaderState(NamedTuple):
             raise _no_state("a dataset or loader", error) from error
 
 
-def _no_state(of: str, error: Exception) -> lib.ReaderValueError:
+def _no_state(of: str, error: Exception) -> ReaderValueError:
     reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
     message = f"This is not a state of {of}: {reason}. Pass what state_dict() gave, unchanged."
-    failure = lib.ReaderValueError(message)
+    failure = ReaderValueError(message)
     failure.kind, failure.message = "checkpoint", message
     return failure

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import _library as lib
-
-
-def known(number: int) -> int | None:
-    """A number of the library; None if it stands for "not known"."""
-    return None if number == lib.UNKNOWN else number
-
-
 class Sizes(NamedTuple):
     """How much data there is. Members that are not known (yet) are None.
 
@@ -23,11 +15,6 @@ class Sizes(NamedTuple):
     samples: int | None
     sequences: int | None
     chunks: int | None
-
-    @classmethod
-    def of(cls, info: lib.Info | lib.MemberInfo) -> Sizes:
-        """Those in a struct of the library."""
-        return cls(known(info.samples), known(info.sequences), known(info.chunks))
 
 
 class Member(NamedTuple):

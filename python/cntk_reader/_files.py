@@ -5,25 +5,16 @@ A file system is mounted for a scheme; from then on every path of a data file th
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import hashlib
-import itertools
-from collections.abc import Callable
-from ctypes import c_void_p
+import os
 from typing import Any
 
-from . import _library as lib
-from ._callbacks import FAILED, report, run, run_quietly
-from ._convert import Path, Progress, convert
-from ._explain import explained, whole
+from . import _native
+from ._convert import Path, Progress
+from ._explain import explained
 from ._rules import FUNCTION, PATH, TEXT, Maybe, Whole, Within
 from ._types import FsspecLike
 
-_mount = lib.checked("file_system_mount")
-
-_AGAIN = 2
-_TO_ZSTD = 11
 _PASSING = (errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT)
 
 
@@ -102,91 +93,6 @@ class _Fsspec(FileSystem):
         return _FsspecFile(self._system, self._system._strip_protocol(path if scheme in own else rest))
 
 
-class _Bridge:
-    """A file system as the library's table of callbacks."""
-
-    def __init__(self, user: FileSystem) -> None:
-        self._user = user
-        self._numbers = itertools.count(1)
-        self._files: dict[int, RemoteFile] = {}
-        self.table = lib.FileSystemTable(
-            open_file=lib.OpenFile(self._open),
-            get_size=lib.GetFileSize(self._size),
-            read_at=lib.ReadFile(self._read),
-            get_identity=lib.GetFileIdentity(self._identity),
-            close_file=lib.CloseFile(self._close),
-            finalizer=_finalizer,
-        )
-
-    def _guarded(self, what: str, failure: c_void_p, work: Callable[[], None]) -> int:
-        def failed(error: BaseException) -> int:
-            lib.note_interrupt(error)
-            report(failure, what, self._user, error)
-            return _AGAIN if self._user.may_pass(error) else FAILED
-
-        return run(failure, work, failed)
-
-    def _open(self, _: Any, path: int, length: int, place: Any, failure: c_void_p) -> int:
-        def work() -> None:
-            place[0] = None
-            file = self._user.open(ctypes.string_at(path, length).decode())
-            number = next(self._numbers)
-            self._files[number] = file
-            place[0] = number
-
-        return self._guarded("open", failure, work)
-
-    def _size(self, _: Any, file: int, place: Any, failure: c_void_p) -> int:
-        def work() -> None:
-            place[0] = 0
-            place[0] = whole("The size of a file", self._files[file].size())
-
-        return self._guarded("size", failure, work)
-
-    def _read(self, _: Any, file: int, offset: int, buffer: int, capacity: int, count: Any, failure: c_void_p) -> int:
-        def work() -> None:
-            count[0] = 0
-            data = self._files[file].read_at(offset, capacity)
-            if not isinstance(data, (bytes, bytearray, memoryview)):
-                raise TypeError(f"read_at gives bytes, and {type(data).__name__} is none.")
-            if len(data) > capacity:
-                raise ValueError(f"read_at gives {len(data)} bytes, but at most {capacity} were wanted.")
-            ctypes.memmove(buffer, bytes(data), len(data))
-            count[0] = len(data)
-
-        return self._guarded("read_at", failure, work)
-
-    def _identity(self, _: Any, file: int, place: int, capacity: int, length: Any, failure: c_void_p) -> int:
-        def work() -> None:
-            length[0] = 0
-            identity = bytes(self._files[file].identity())
-            if len(identity) > capacity:
-                identity = hashlib.sha256(identity).digest()
-            ctypes.memmove(place, identity, len(identity))
-            length[0] = len(identity)
-
-        return self._guarded("identity", failure, work)
-
-    def _close(self, _: Any, number: int) -> None:
-        def work() -> None:
-            file = self._files.pop(number, None)
-            if file is not None:
-                file.close()
-
-        run_quietly(work)
-
-
-_numbers = itertools.count(1)
-# Tables whose callbacks the library may still call.
-_mounted: dict[int, _Bridge] = {}
-_finalizer = lib.Finalizer(lambda number: _mounted.pop(number, None) and None)
-
-
-def is_mounted() -> bool:
-    """Whether any file system of Python is in use."""
-    return bool(_mounted)
-
-
 @explained('mount("s3", fsspec.filesystem("s3"))', scheme=TEXT, file_system=Within("in mount itself"))
 def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
     """Has ``file_system`` open all data files whose paths begin with ``scheme://``, from now on, in the whole process.
@@ -198,23 +104,13 @@ def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
         if not hasattr(file_system, "cat_file"):
             raise TypeError(f"A FileSystem or a file system of fsspec was expected, not {type(file_system).__name__}.")
         file_system = _Fsspec(file_system)
-    bridge = _Bridge(file_system)
-    number = next(_numbers)
-    bridge.table.userdata = number
-    _mounted[number] = bridge
-    encoded = scheme.encode()
-    try:
-        _mount(encoded, len(encoded), ctypes.byref(bridge.table))
-    except lib.ReaderError:
-        del _mounted[number]
-        raise
+    _native.mount(scheme, file_system)
 
 
 @explained('unmount("s3")', scheme=TEXT)
 def unmount(scheme: str) -> None:
     """Ends what :func:`mount` began. Files that are open stay usable."""
-    encoded = scheme.encode()
-    _mount(encoded, len(encoded), None)
+    _native.unmount(scheme)
 
 
 @explained(
@@ -226,4 +122,4 @@ def compress(input: Path, output: Path, progress: Progress = None, level: int = 
     A reader reads ``output`` like the plain file if its name ends in ".zst". ``progress`` gets frames in place of sequences.
     ``level`` is zstd's, from 1, the fastest, to 22, the smallest.
     """
-    convert(_TO_ZSTD, input, output, progress, compression_level=level)
+    _native.compress(os.fspath(input), os.fspath(output), progress, level)

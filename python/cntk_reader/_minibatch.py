@@ -3,27 +3,24 @@
 A minibatch's memory is given back when neither the :class:`Minibatch` nor any array made from it is alive any more. A minibatch
 belongs to the program alone, so its values are writable, and frameworks take them over without a copy. The library reads them
 again only for the forms of sequences of the same minibatch. Records and keys are read-only.
+
+The classes are those of the extension module; what uses other libraries is added to them here.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping
-from ctypes import Array as CArray
-from ctypes import byref, c_size_t, c_void_p, create_string_buffer, sizeof
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _library as lib
+from . import _native
 from ._cntk_names import MinibatchNames, StreamNames
 from ._explain import Text, declares, explained, unknown, whole
-from ._forms import Forms, Packed, PackedIndices, Padded, PaddedIndices, Sparse
-from ._memory import Owner, view
-from ._rules import FLAG, TEXT, WHOLE, Maybe, Real, Whole, Within
-from ._types import Array, Floats, FloatType
+from ._rules import FLAG, TEXT, WHOLE, Within
+from ._types import GAP, RECORD, Array, Floats
 
 if TYPE_CHECKING:
     import jax
@@ -31,27 +28,27 @@ if TYPE_CHECKING:
     from jax.experimental.sparse import BCSR
     from scipy.sparse import csr_array, csr_matrix
 
-_describe = lib.checked("minibatch_describe_streams", quick=True)
-_key_text = lib.checked("minibatch_get_key_text")
+__all__ = ["GAP", "RECORD", "Minibatch", "StreamInformation", "StreamMinibatch"]
 
-_FLOAT, _DOUBLE, _INT = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
-_KEY: np.dtype[np.uint64] = np.dtype(np.uint64)
-#: What the library fills in; copying it is faster than making it anew.
-_INFO = lib.MinibatchInfo()
+Minibatch = _native.Minibatch
+StreamMinibatch = _native.StreamMinibatch
 
+_FLOAT, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
-@functools.lru_cache(maxsize=64)
-def _parts(count: int) -> CArray[lib.StreamMinibatch]:
-    """What the library fills in for this number of streams, to be copied like :data:`_INFO`."""
-    parts = (lib.StreamMinibatch * count)()
-    if count:
-        parts[0].struct_size = sizeof(lib.StreamMinibatch)
-    return parts
+Extension = TypeVar("Extension", bound=type)
 
 
-#: Layout of a record: the sequence's number (or GAP), its lane, and the steps where it begins and ends.
-RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", "u8")])
-GAP = lib.GAP
+def _extends(native: type) -> Callable[[Extension], Extension]:
+    """Adds what a class defines to a class of the extension module."""
+
+    def add(extension: Extension) -> Extension:
+        for base in reversed(extension.__mro__[:-1]):
+            for name, value in vars(base).items():
+                if name not in ("__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "__slots__"):
+                    setattr(native, name, value)
+        return extension
+
+    return add
 
 
 def _is_dtype(name: str, value: object) -> object:
@@ -138,104 +135,15 @@ _NOT_PICKLED = (
 )
 
 
-class StreamMinibatch(MinibatchNames):
-    """One stream's part of a minibatch.
+@_extends(StreamMinibatch)
+class _StreamExtension(MinibatchNames):
+    """What streams of minibatches have for other libraries."""
 
-    It has ``steps`` times ``lanes`` columns, each one sample; step t of lane s is column ``t * lanes + s``. Sequences lie
-    in the lanes; columns without data are gaps, and hold zeros.
-
-    Of a binary stream (``info.is_binary``), such as lattices, each sample is four opaque bytes, and in minibatches of whole
-    sequences each sequence has a lane of its own in which its bytes are next to each other: step t of lane s is then
-    column ``s * steps + t``.
-
-    The forms of sequences (:meth:`padded`, :meth:`packed`, :meth:`as_list`, and with indices) leave out gaps. They have the
-    sequences in the order of :attr:`Minibatch.keys_of_sequences`, in all streams. Of a truncated sequence they have the part that
-    this minibatch has.
-    """
-
-    def __init__(
-        self, owner: Owner, info: StreamInformation, part: lib.StreamMinibatch, end_of_sweep: bool = False
-    ) -> None:
-        self._owner = owner
-        #: Whether a sweep ends with the minibatch.
-        self.end_of_sweep = end_of_sweep
-        self._part = part
-        self.info = info
+    if TYPE_CHECKING:
+        info: StreamInformation
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(_NOT_PICKLED)
-
-    @property
-    def steps(self) -> int:
-        """Steps of each lane."""
-        return self._part.steps  # type: ignore[no-any-return]
-
-    @property
-    def lanes(self) -> int:
-        """Lanes, that is parallel sequences of the layout."""
-        return self._part.lanes  # type: ignore[no-any-return]
-
-    @property
-    def num_samples(self) -> int:
-        """Samples, without gaps."""
-        return self._part.samples  # type: ignore[no-any-return]
-
-    @property
-    def num_sequences(self) -> int:
-        """Sequences that have samples here."""
-        return self._part.sequences  # type: ignore[no-any-return]
-
-    @property
-    def longest(self) -> int:
-        """Samples of the longest sequence."""
-        return self._part.longest  # type: ignore[no-any-return]
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the values are sparse in this minibatch. Truncated minibatches have sparse streams dense."""
-        return self._part.storage == 1  # type: ignore[no-any-return]
-
-    @property
-    def dtype(self) -> FloatType:
-        """Type of the values."""
-        return _FLOAT if self._part.element == 1 else _DOUBLE
-
-    def _floats(self, *shape: int) -> Floats:
-        return cast(Floats, view(self._owner, self._part.values, shape, self.dtype))
-
-    def _ints(self, address: int | None, count: int) -> npt.NDArray[np.int32]:
-        return view(self._owner, address, (count,), _INT)
-
-    @property
-    def records(self) -> npt.NDArray[np.void]:
-        """Which columns belong to which sequence, of dtype :data:`RECORD`; gaps included. A read-only view."""
-        return view(self._owner, self._part.records, (self._part.record_count,), RECORD, False)
-
-    @property
-    def array(self) -> Floats:
-        """Dense data, of shape (steps, lanes, *shape of a sample). A view, also where lanes come one after the other."""
-        part = self._part
-        if part.storage == 1:
-            raise TypeError(
-                f"The stream '{self.info.name}' is sparse: use .sparse or .csr, .padded(), .packed(), .indices() if it is "
-                "one-hot, or .asarray()."
-            )
-        if part.sequence_major:
-            return self._floats(part.lanes, part.steps, *self.info.shape).swapaxes(0, 1)
-        return self._floats(part.steps, part.lanes, *self.info.shape)
-
-    @property
-    def sparse(self) -> Sparse:
-        """Sparse data as the arrays of a CSR matrix, with one row for each column of the layout. Views."""
-        part = self._part
-        if part.storage != 1:
-            raise TypeError(f"The stream '{self.info.name}' is dense: use .array, .padded() or .packed().")
-        return Sparse(
-            self._floats(part.value_count),
-            self._ints(part.indices, part.value_count),
-            self._ints(part.column_offsets, part.columns + 1),
-            (part.columns, part.sample_size),
-        )
 
     @property
     def csr(self) -> csr_matrix:
@@ -249,7 +157,7 @@ class StreamMinibatch(MinibatchNames):
     def _matrix(self, values: Floats, indices: npt.NDArray[np.int32], starts: npt.NDArray[np.int32]) -> csr_matrix:
         from scipy.sparse import csr_matrix
 
-        shape = (len(starts) - 1, self._part.sample_size)
+        shape = (len(starts) - 1, self.info.sample_size)
         return csr_matrix((values, indices, starts), shape=shape, copy=False)
 
     def to_scipy(self) -> csr_array:
@@ -258,13 +166,6 @@ class StreamMinibatch(MinibatchNames):
 
         data, indices, indptr, shape = self.sparse
         return csr_array((data, indices, indptr), shape=shape, copy=False)
-
-    def canonical(self) -> Sparse:
-        """Sparse data as :attr:`sparse` has them, with ascending indices in each row, each once: for libraries that search indices.
-
-        Values of an index that a sample has more than once add up. Views where the data are so already, else copies.
-        """
-        return self._forms.canonical(self.sparse)
 
     def to_torch(self) -> torch.Tensor:
         """The data as a tensor of PyTorch over the minibatch's own memory.
@@ -317,59 +218,11 @@ class StreamMinibatch(MinibatchNames):
             return self.array
         return self.csr.toarray().reshape(self.steps, self.lanes, *self.info.shape)  # type: ignore[no-any-return]
 
-    @property
-    def _forms(self) -> Forms:
-        return Forms(self._owner, self.info.stream_id, self._part, self.info.shape, self.dtype)
-
-    @declares(value=Real(), length=Maybe(WHOLE))
-    def padded(self, value: float = 0, length: int | None = None) -> Padded:
-        """The sequences side by side, filled up with ``value`` to the longest, or to ``length``, which must not be less.
-
-        ``array`` (sequences, length, *shape of a sample) and ``mask`` (sequences, length), true where there is a sample. Sparse
-        samples become dense; for one-hot samples of many values see :meth:`padded_indices`. The array is a copy, except of dense
-        sequences that all have this length and lie one after the other: then it is a view.
-        """
-        return self._forms.padded(value, length)
-
-    def packed(self) -> Packed:
-        """The samples of one sequence after the other: ``values``, ``offsets`` and ``longest``.
-
-        ``values`` (samples, *shape of a sample), int32 ``offsets`` (sequences + 1,). Sparse samples become dense. The values are a
-        view where the minibatch has dense sequences in this way, as with one sample each, and else a copy.
-
-        ``offsets`` are the ``cu_seqlens`` of attention over sequences of different lengths. PyTorch's jagged tensor over the values,
-        without a copy of them::
-
-            values, offsets, longest = stream.packed()
-            torch.nested.nested_tensor_from_jagged(torch.from_numpy(values), torch.from_numpy(offsets), max_seqlen=longest)
-        """
-        return self._forms.packed()
-
     def as_list(self) -> list[Floats]:
         """The sequences, each an array (samples, *shape of a sample): views of the values of :meth:`packed`."""
         values, offsets, _ = self.packed()
         bounds = offsets.tolist()
         return [values[begin:end] for begin, end in zip(bounds, bounds[1:])]
-
-    def indices(self) -> npt.NDArray[np.int32]:
-        """The index of each one-hot sample, of shape (samples,): labels as a loss wants them, ids as an embedding wants them.
-
-        In the order of :meth:`packed`. The stream may be sparse or dense; samples that are not one-hot are an error.
-        """
-        return self.packed_indices().values
-
-    def padded_mask(self) -> npt.NDArray[np.bool_]:
-        """The mask of :meth:`padded` alone: (sequences, samples of the longest), true where there is a sample."""
-        return self._forms.mask()
-
-    @declares(value=Whole(-(2**31), 2**31 - 1), length=Maybe(WHOLE))
-    def padded_indices(self, value: int = 0, length: int | None = None) -> PaddedIndices:
-        """The indices of one-hot samples in the form of :meth:`padded`: int32 ``array`` and ``mask`` (sequences, length)."""
-        return self._forms.padded_indices(value, length)
-
-    def packed_indices(self) -> PackedIndices:
-        """The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,), ``offsets``, ``longest``."""
-        return self._forms.packed_indices()
 
     @declares(variable=Within("for CNTK's programs; not needed"))
     def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
@@ -416,61 +269,31 @@ _NO_DATA = (
 )
 
 
-class Minibatch(Mapping[str, StreamMinibatch]):
-    """A minibatch: streams by name or by :class:`StreamInformation`. Without data it is empty, and false.
+def explain_unknown(name: object, streams: Mapping[str, StreamInformation] | None) -> str:
+    """The text of the error about a name that no stream of a minibatch has; None: it has no data."""
+    if not streams:
+        return Text(_NO_DATA)
+    return Text(f"{unknown('stream', name, streams)} For example: minibatch[{next(iter(streams))!r}]")
 
-    It may outlive its source, and be shared between threads.
-    """
 
-    def __init__(self, handle: c_void_p, streams: dict[str, StreamInformation]) -> None:
-        self._owner = Owner(handle)
-        self._info = info = lib.MinibatchInfo.from_buffer_copy(_INFO)
-        count = len(streams)
-        empty = _parts(count)
-        self._parts: CArray[lib.StreamMinibatch] = type(empty).from_buffer_copy(empty)
-        _describe(handle, byref(info), self._parts, count)
-        self.end_of_sweep: bool = info.end_of_sweep != 0
-        self.end_of_epoch: bool = info.end_of_epoch != 0
-        #: It is a step of training: it has data, or workers in lockstep take part in it, some of them without data.
-        self.is_step: bool = info.is_step != 0
-        self._infos = streams if info.stream_count else {}
+@_extends(Minibatch)
+class _MinibatchExtension:
+    """What minibatches have in common with dictionaries."""
+
+    keys = Mapping.keys
+    items = Mapping.items
+    values = Mapping.values
+    get = Mapping.get
+    __contains__ = Mapping.__contains__
+    __eq__ = Mapping.__eq__
+    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(_NOT_PICKLED)
 
-    def __getitem__(self, stream: str | StreamInformation) -> StreamMinibatch:
-        name = stream.name if isinstance(stream, StreamInformation) else stream
-        info = self._infos.get(name)
-        if info is None:
-            raise KeyError(Text(self._explain(name)))
-        return StreamMinibatch(self._owner, info, self._parts[info.stream_id], self.end_of_sweep)
-
-    def _explain(self, name: object) -> str:
-        if not self._infos:
-            return _NO_DATA
-        return f"{unknown('stream', name, self._infos)} For example: minibatch[{next(iter(self._infos))!r}]"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._infos)
-
-    def __len__(self) -> int:
-        return len(self._infos)
-
-    @property
-    def keys_of_sequences(self) -> npt.NDArray[np.uint64]:
-        """The key of each sequence as a number, by the sequence's number in the records. A read-only view."""
-        return view(self._owner, self._info.keys, (self._info.key_count,), _KEY, False)
-
-    @declares(sequence=WHOLE)
-    def key_text(self, sequence: int) -> str:
-        """The key of a sequence as CNTK shows it."""
-        sequence = whole("The number of a sequence", sequence)
-        length = c_size_t()
-        _key_text(self._owner.handle, sequence, None, 0, byref(length))
-        text = create_string_buffer(length.value + 1)
-        _key_text(self._owner.handle, sequence, text, len(text), byref(length))
-        return text.raw[: length.value].decode("utf-8", "replace")
-
     def __repr__(self) -> str:
         parts = ", ".join(repr(part) for part in self.values())
         return f"<Minibatch: {parts or 'no data'}{', end of sweep' if self.end_of_sweep else ''}>"
+
+
+Mapping.register(Minibatch)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from ctypes import byref, c_size_t, c_void_p
-from functools import partial
-from typing import Optional, TypeVar, Union, overload
+from typing import TypeVar, Union, overload
 
-from . import _library as lib
+from . import _native
 from ._configuration import CBFDeserializer, Value
-from ._epoch import Epoch, Share, SourceState, Span
+from ._epoch import ONE_SWEEP, UNLIMITED_SAMPLES, UNLIMITED_SWEEPS, Epoch, Share, SourceState, Span
+from ._errors import ReaderValueError
 from ._explain import declares, explained, whole
-from ._interrupt import interrupted, is_interruptible
 from ._minibatch import Minibatch, StreamInformation, StreamMinibatch
 from ._opened import OpenReader
-from ._recipe import AnyDeserializer, Recipe, compose, set_cause
+from ._recipe import AnyDeserializer, Recipe, compose
 from ._rules import (
     ERRORS,
     FLAG,
@@ -50,39 +46,16 @@ FULL_DATA_SWEEP = 2**64 - 2
 
 #: Key of CNTK's state that only data have whose chunks list their sequences when they are loaded.
 _LOCAL_SWEEP = "baseSweepCount"
-#: Seconds after which a read counts as slow. The next one is then waited for in pieces, so that Ctrl-C interrupts it; the library
-#: reads on a thread of its own meanwhile, at 0.1 ms more.
-_SLOW = 0.02
-#: Milliseconds of such a piece.
-_PATIENCE = 50
-
 State = Union[Mapping[str, int], bytes]
-#: A minibatch of the library, or None if there may be none.
-Handle = TypeVar("Handle", c_void_p, Optional[c_void_p])
-
-_start_epoch = lib.checked("epoch_start")
-_start_next_epoch = lib.checked("epoch_start_next")
-_get_epoch = lib.checked("epoch_get", quick=True)
-_set_configuration = lib.checked("configuration_set")
-_get_configuration = lib.checked("configuration_get")
-_read_minibatch = lib.checked("minibatch_read")
-_next_minibatch = lib.checked("minibatch_next")
-_wait_for_minibatch = lib.checked("minibatch_wait")
-_save_checkpoint = lib.checked("checkpoint_save")
-_restore_checkpoint = lib.checked("checkpoint_restore")
-_restore_over_changed_values = lib.checked("checkpoint_restore_over_changed_values")
-_get_state = lib.checked("state_get")
-_set_state = lib.checked("state_set")
-_buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
 
 
 def _limits(max_samples: int | None, max_sweeps: int | None) -> Span:
     unlimited = (None, INFINITELY_REPEAT)
     if max_samples not in unlimited and max_sweeps not in unlimited:
         raise ValueError("max_samples and max_sweeps are mutually exclusive.")
-    samples, sweeps = lib.UNLIMITED_SAMPLES, lib.UNLIMITED_SWEEPS
+    samples, sweeps = UNLIMITED_SAMPLES, UNLIMITED_SWEEPS
     if max_samples is not None and max_samples != INFINITELY_REPEAT:
-        samples = lib.ONE_SWEEP if max_samples == FULL_DATA_SWEEP else whole("max_samples", max_samples)
+        samples = ONE_SWEEP if max_samples == FULL_DATA_SWEEP else whole("max_samples", max_samples)
     if max_sweeps is not None:
         sweeps = whole("max_sweeps", max_sweeps)
     return Span.of(samples, sweeps)
@@ -281,9 +254,24 @@ class MinibatchSource(OpenReader):
 
     def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int | None) -> None:
         self._limits = limits
-        self.minibatch_size, self.workers, self.rank = checked_share(minibatch_size, workers, rank)
+        self._defaults = Share(*checked_share(minibatch_size, workers, rank))
         self._open_reader(recipe)
         self._forget()
+
+    @property
+    def minibatch_size(self) -> int | None:
+        """The size of minibatches, in samples of all workers, where a call gives none."""
+        return self._defaults.minibatch_size
+
+    @property
+    def workers(self) -> int:
+        """The number of workers where a call gives none."""
+        return self._defaults.workers
+
+    @property
+    def rank(self) -> int:
+        """The rank of this worker where a call gives none."""
+        return self._defaults.rank
 
     def reopen(self) -> MinibatchSource:
         """Another source with the same configuration, at its beginning. It belongs to the process that calls this.
@@ -316,10 +304,7 @@ class MinibatchSource(OpenReader):
         self._in_force: Share | None = None
         #: CNTK's state, restored before the first minibatch.
         self._pending: dict[str, int] | None = None
-        #: Counts loops over epochs, to recognize one that another has taken the place of.
-        self._loops = getattr(self, "_loops", 0) + 1
-        #: The next read may take long: the last one did, or it is the first one.
-        self._is_slow = True
+        self._enter_loop()
 
     @overload
     def next_minibatch(
@@ -358,35 +343,16 @@ class MinibatchSource(OpenReader):
         if input_map is not None or device is not None:
             _no_device("device", device)
             return self._mapped(minibatch_size_in_samples, input_map or {}, num_data_partitions, partition_index)
-        handle = self._take(self._read, minibatch_size_in_samples, num_data_partitions, partition_index)
-        return Minibatch(handle, self.streams)
+        return self._next(False, minibatch_size_in_samples, num_data_partitions, partition_index)
 
-    def _next_step(self, size: int | None, workers: int | None, rank: int | None) -> Minibatch | None:
-        """The next minibatch with data or, in lockstep, that all workers take part in; None at the end."""
-        handle = self._take(self._read_step, size, workers, rank)
-        return None if handle is None else Minibatch(handle, self.streams)
-
-    def _take(self, read: Callable[[], Handle], size: int | None, workers: int | None, rank: int | None) -> Handle:
-        """What ``read`` gives with these arguments of a call in force."""
+    def _put_in_force(self, size: int | None, workers: int | None, rank: int | None) -> None:
+        """Has the next read mean these arguments."""
         share = self._share(size, workers, rank)
         if self._in_force is None:
             self._begin(self._limits, 0, share)
-        try:
-            with self._exclusive():
-                if self._in_force != share and self._is_slow:
-                    self._interruptibly(partial(self._configure, share))
-                elif self._in_force != share:
-                    self._configure(share)
-                began = time.perf_counter()
-                handle = read()
-                self._is_slow = time.perf_counter() - began > _SLOW
-        except lib.ReaderError as error:
-            # Without `_causes`, which takes longer where nothing fails.
-            set_cause(error, self._bridges)
-            raise
-        if self._has_open_shapes:
-            self._describe_streams()
-        return handle
+        elif self._in_force != share:
+            self._configure(*share)
+            self._in_force = share
 
     def _mapped(
         self,
@@ -403,50 +369,12 @@ class MinibatchSource(OpenReader):
         minibatch = self.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
         return {key: minibatch[stream] for key, stream in input_map.items()} if minibatch else {}
 
-    def _read(self) -> c_void_p:
-        """The next minibatch, as CNTK reads it."""
-        if self._is_slow and is_interruptible():
-            self._wait()
-        handle = c_void_p()
-        _read_minibatch(self._handle, byref(handle))
-        return handle
-
-    def _read_step(self) -> c_void_p | None:
-        """The next step; None at the end."""
-        handle, outcome = c_void_p(), ctypes.c_int(lib.PENDING)
-        while outcome.value == lib.PENDING:
-            waits = self._is_slow and is_interruptible()
-            if waits:
-                self._wait()
-            _next_minibatch(self._handle, 0 if waits else lib.NO_TIMEOUT, byref(handle), byref(outcome))
-        return handle if outcome.value == lib.MINIBATCH else None
-
-    def _wait(self) -> None:
-        """Waits until a minibatch is ready, so that reading it takes no time. Ctrl-C comes while none is: nothing is lost then,
-        because nothing was delivered, and the library goes on reading."""
-        ready = ctypes.c_uint32()
-        try:
-            while not ready.value:
-                _wait_for_minibatch(self._handle, _PATIENCE, byref(ready))
-        except KeyboardInterrupt:
-            interrupted.set()
-            raise
-        interrupted.clear()
-
     def _share(self, size: int | None, workers: int | None, rank: int | None) -> Share:
         """Arguments of a call, with the source's own values in place of those that are None."""
         size = self.minibatch_size if size is None else size
         if rank is None and (workers is None or workers == self.workers):
             rank = self.rank
         workers = self.workers if workers is None else workers
-        in_force = self._in_force
-        # A type that is equal to a number, such as True or 1.0, is none.
-        if (
-            in_force is not None
-            and in_force == (size, workers, rank)
-            and type(size) is type(workers) is type(rank) is int
-        ):
-            return in_force
         if size is None:
             raise ValueError("No minibatch size was given, neither here nor to the source.")
         workers = whole("The number of workers", workers, 1)
@@ -464,47 +392,18 @@ class MinibatchSource(OpenReader):
     def _begin(self, span: Span, number: int | None, share: Share) -> int:
         """Goes to the start of a part of the data and returns its number. ``None``: to the next one of this size, or to the rest of
         one that was restored."""
-        epoch = lib.Epoch(
-            workers=share.workers,
-            rank=share.rank,
-            minibatch_size=share.minibatch_size,
-            cross_sweeps=1,
-            samples=span.samples,
-            sweeps=span.sweeps,
-            index=number or 0,
-        )
-        started = ctypes.c_uint64(number or 0)
+        state = None if self._pending is None else list(self._pending.items())
+        started = self._start_epoch(number, span.samples, span.sweeps, *share, state)
+        self._in_force, self._pending = share, None
+        return started
 
-        def work() -> None:
-            if number is None:
-                _start_next_epoch(self._handle, byref(epoch), byref(started))
-            else:
-                _start_epoch(self._handle, byref(epoch))
-            self._in_force = share
-            if self._pending is not None:
-                self._set_state(self._pending)
-            self._pending = None
-            self._is_slow = True
-
-        with self._exclusive(), self._causes():
-            self._interruptibly(work)
-        return started.value
-
-    def _current(self) -> tuple[Span | None, int]:
-        """The part of the data that is being read, if any, and how far it has come: RESUMED, OVER, or another number."""
-        epoch, state = lib.Epoch(), ctypes.c_int()
-        if self._in_force is None:
-            return None, lib.NO_EPOCH
-        _get_epoch(self._handle, byref(epoch), byref(state))
-        return (None if state.value == lib.NO_EPOCH else Span.of(epoch.samples, epoch.sweeps, epoch.index)), state.value
-
-    def _configure(self, share: Share) -> None:
-        # The truncation in force stays.
-        configuration = lib.Configuration()
-        _get_configuration(self._handle, byref(configuration))
-        configuration.minibatch_size, configuration.workers, configuration.rank = share
-        _set_configuration(self._handle, byref(configuration))
-        self._in_force = share
+    def _current(self) -> tuple[Span | None, bool, bool]:
+        """The part of the data that is being read, if any, and whether it was restored, or is over."""
+        epoch = None if self._in_force is None else self._current_epoch()
+        if epoch is None:
+            return None, False, False
+        samples, sweeps, number, is_resumed, is_over = epoch
+        return Span.of(samples, sweeps, number), is_resumed, is_over
 
     @explained("for minibatch in source.minibatches(256): ...", **_CALL_SHARE)
     def minibatches(
@@ -518,21 +417,16 @@ class MinibatchSource(OpenReader):
 
         After a loop that came to that end, the next one gets what follows: with ``max_sweeps=1`` the next sweep.
         """
-        self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
-        return self._minibatches(minibatch_size_in_samples, num_data_partitions, partition_index)
+        arguments = minibatch_size_in_samples, num_data_partitions, partition_index
+        self._share(*arguments)
+        return _native.Steps(self, arguments, 0)
 
-    def _minibatches(
-        self, minibatch_size_in_samples: int | None, num_data_partitions: int | None, partition_index: int | None
-    ) -> Iterator[Minibatch]:
-        span, state = self._current()
-        if span is not None and state == lib.OVER and self._limits.has_end:
-            share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
+    def _enter_limits(self, size: int | None, workers: int | None, rank: int | None) -> None:
+        """A loop over what the limits allow begins: after the end the next part."""
+        span, _, is_over = self._current()
+        if span is not None and is_over and self._limits.has_end:
+            share = self._share(size, workers, rank)
             self._begin(self._limits, None if span.at(0) == self._limits else 0, share)
-        while True:
-            minibatch = self._next_step(minibatch_size_in_samples, num_data_partitions, partition_index)
-            if minibatch is None:
-                return
-            yield minibatch
 
     def __iter__(self) -> Iterator[Minibatch]:
         return self.minibatches()
@@ -566,15 +460,6 @@ class MinibatchSource(OpenReader):
         self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
         return Epoch(self, samples, index, minibatch_size_in_samples, num_data_partitions, partition_index)
 
-    def _enter_loop(self) -> int:
-        """A loop over an epoch begins."""
-        self._loops += 1
-        return self._loops
-
-    def _check_loop(self, mark: int) -> None:
-        if mark != self._loops:
-            raise lib.state_error("Another epoch of the source was begun: this loop cannot go on.")
-
     @property
     def current_position(self) -> dict[str, int]:
         """CNTK's name of :meth:`get_checkpoint_state`; to set it is :meth:`restore_from_checkpoint`."""
@@ -592,28 +477,11 @@ class MinibatchSource(OpenReader):
         """CNTK's state after the minibatch read last. Restoring it continues exactly in most modes."""
         if self._pending is not None:
             return dict(self._pending)
-        with self._exclusive():
-            return self._state()
-
-    def _state(self) -> dict[str, int]:
-        entries = (lib.StateEntry * 16)()
-        count = c_size_t()
-        _get_state(self._handle, entries, len(entries), byref(count))
-        return {entry.key.decode(): entry.value for entry in entries[: count.value]}
+        return self._state()
 
     def save_checkpoint(self) -> bytes:
         """A checkpoint that continues exactly in every mode, a few hundred bytes in most. Not before the first minibatch."""
-        with self._exclusive():
-            return self._save()
-
-    def _save(self) -> bytes:
-        buffer, start, size = c_void_p(), c_void_p(), c_size_t()
-        _save_checkpoint(self._handle, byref(buffer))
-        try:
-            _buffer_bytes(buffer, byref(start), byref(size))
-            return ctypes.string_at(start, size.value)
-        finally:
-            lib.buffer_free(buffer)
+        return self._checkpoint()
 
     @explained("source.restore_from_checkpoint(state)", checkpoint=Either((_BYTES, TABLE)), allow_changed_values=FLAG)
     def restore_from_checkpoint(self, checkpoint: State, *, allow_changed_values: bool = False) -> None:
@@ -624,40 +492,27 @@ class MinibatchSource(OpenReader):
         them: keys and lengths must be the same.
         """
 
-        def work() -> None:
-            if isinstance(checkpoint, (bytes, bytearray, memoryview)):
-                self._resume(bytes(checkpoint), allow_changed_values)
-            elif self._in_force is None:
-                self._pending = whole_state(checkpoint)
-            else:
-                self._set_state(whole_state(checkpoint))
-
-        with self._exclusive(), self._causes():
-            self._interruptibly(work)
+        if isinstance(checkpoint, (bytes, bytearray, memoryview)):
+            self._resume(bytes(checkpoint), allow_changed_values)
+        elif self._in_force is None:
+            self._pending = whole_state(checkpoint)
+        else:
+            self._set_state(list(whole_state(checkpoint).items()))
 
     def _resume(self, checkpoint: bytes, allow_changed_values: bool) -> None:
         """Restores a checkpoint that knows nothing of what was read here before."""
         self._restore(checkpoint, allow_changed_values)
-        in_force = self._in_force
         self._forget()
-        self._in_force = in_force
-
-    def _restore(self, checkpoint: bytes, allow_changed_values: bool = False) -> None:
-        restore = _restore_over_changed_values if allow_changed_values else _restore_checkpoint
-        restore(self._handle, checkpoint, len(checkpoint))
-        configuration = lib.Configuration()
-        _get_configuration(self._handle, byref(configuration))
-        self._in_force = Share(configuration.minibatch_size, configuration.workers, configuration.rank)
+        self._in_force = Share(*self._config())
 
     def state_dict(self) -> dict[str, Json]:
         """The state after the minibatch read last: texts, numbers and lists, so that it can be pickled or become JSON.
 
         :meth:`load_state_dict` of a source over the same data with the same settings continues exactly, in every mode.
         """
-        with self._exclusive():
-            checkpoint = None if self._in_force is None else self._save()
-            span, state = self._current()
-        return SourceState(checkpoint, self._pending, span, state == lib.OVER, self._in_force).encode()
+        checkpoint = None if self._in_force is None else self._checkpoint()
+        span, _, is_over = self._current()
+        return SourceState(checkpoint, self._pending, span, is_over, self._in_force).encode()
 
     @explained("source.load_state_dict(state)", state_dict=TABLE, allow_changed_values=FLAG)
     def load_state_dict(self, state_dict: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
@@ -670,23 +525,22 @@ class MinibatchSource(OpenReader):
         changed on purpose: keys and lengths must be the same.
         """
         state = SourceState.decode(state_dict)
-        with self._exclusive(), self._causes():
-            mine = self.workers, self.rank
-            is_mine = state.share is None or tuple(state.share[1:]) == mine
-            if state.checkpoint is None:
-                self._forget()
-                self._pending = None if state.cntk is None else dict(state.cntk)
-                return
-            if not is_mine and not self.lockstep and not (state.finished and self._begins_anywhere(state.span)):
-                theirs = state.share
-                raise lib.ReaderValueError(
-                    f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers}"
-                    f"{'' if state.finished else ' in the middle of an epoch'}, and this is worker {self.rank} of "
-                    f"{self.workers}. Where each worker goes through the data at a pace of its own, its state fits no other one. "
-                    "Load the state of the worker with this rank, save states at the end of a sweep, or "
-                    "let the workers have one timeline: MinibatchSource(..., lockstep=True)."
-                )
-            self._interruptibly(partial(self._resume, state.checkpoint, allow_changed_values))
+        mine = self.workers, self.rank
+        is_mine = state.share is None or tuple(state.share[1:]) == mine
+        if state.checkpoint is None:
+            self._forget()
+            self._pending = None if state.cntk is None else dict(state.cntk)
+            return
+        if not is_mine and not self.lockstep and not (state.finished and self._begins_anywhere(state.span)):
+            theirs = state.share
+            raise ReaderValueError(
+                f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers}"
+                f"{'' if state.finished else ' in the middle of an epoch'}, and this is worker {self.rank} of "
+                f"{self.workers}. Where each worker goes through the data at a pace of its own, its state fits no other one. "
+                "Load the state of the worker with this rank, save states at the end of a sweep, or "
+                "let the workers have one timeline: MinibatchSource(..., lockstep=True)."
+            )
+        self._resume(state.checkpoint, allow_changed_values)
 
     def get_state(self) -> dict[str, Json]:
         """:meth:`state_dict`, by the name that Grain's iterators have for it."""
@@ -699,14 +553,8 @@ class MinibatchSource(OpenReader):
 
     def _begins_anywhere(self, span: Span | None) -> bool:
         """Whether what follows a part of the data begins at a place that does not depend on the workers that have read the part."""
-        in_samples = span is not None and span.sweeps == lib.UNLIMITED_SWEEPS
+        in_samples = span is not None and span.sweeps == UNLIMITED_SWEEPS
         return not (in_samples and _LOCAL_SWEEP in self._state())
-
-    def _set_state(self, state: Mapping[str, int]) -> None:
-        entries = (lib.StateEntry * len(state))()
-        for entry, (key, value) in zip(entries, state.items()):
-            entry.key, entry.key_length, entry.value = key.encode(), lib.NUL_TERMINATED, value
-        _set_state(self._handle, entries, len(entries))
 
 
 #: What a dataset or loader reads: a source, or what makes one.

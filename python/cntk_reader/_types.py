@@ -7,6 +7,11 @@ from typing import Protocol, Union
 import numpy as np
 import numpy.typing as npt
 
+#: Layout of a record: the sequence's number (or GAP), its lane, and the steps where it begins and ends.
+RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", "u8")])
+#: The sequence number of a record that is a gap.
+GAP = 2**64 - 1
+
 #: An array of numbers of any type.
 Array = npt.NDArray[np.generic]
 #: Values of samples.

@@ -25,7 +25,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ._epoch import LoaderState
 from ._explain import explained
-from ._library import OVER, ReaderError
+from ._errors import ReaderError
 from ._minibatch import Minibatch
 from ._process import set_threads
 from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, Is, Maybe, Whole, Within
@@ -188,11 +188,11 @@ class Dataset(IterableDataset[Item]):
         if not self._is_loaded:
             epoch = self._next = self._follow(mark, info.id)
         else:
-            span, state = source._current()
+            span, _, is_over_now = source._current()
             if self._next is not None or span is None:
                 epoch = self._next = self._next or 0
             else:
-                epoch, is_over = span.number, state == OVER
+                epoch, is_over = span.number, is_over_now
         self._is_loaded = False
         self._rounds[info.id % _MOST_WORKERS] = mark << 24 | epoch
         return iter(()) if is_over else self._read()

@@ -1,8 +1,40 @@
 //! Settings of the process: threads and the log.
 
+use crate::callback::call_quietly;
+use cntk_reader_core::runtime::log::{Level, set_sink};
+use cntk_reader_core::runtime::pool;
 use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// Sets the number of loading threads of readers that are opened from now on; 0: the default.
+#[pyfunction]
+fn set_threads(py: Python<'_>, threads: usize) {
+    py.detach(|| pool::set_threads(threads));
+}
+
+/// The number of loading threads that a reader opened now would use.
+#[pyfunction]
+fn get_threads(py: Python<'_>) -> usize {
+    py.detach(pool::threads)
+}
+
+/// Sends log lines to `callback(level, line)`, or with None to standard error.
+#[pyfunction]
+#[pyo3(signature = (callback))]
+fn set_log_callback(py: Python<'_>, callback: Option<Py<PyAny>>) {
+    let sink = callback.map(|callback| {
+        let sink = move |level: Level, line: &str| {
+            call_quietly(&callback, |callback| callback.call1((level as u32, line)).map(drop));
+        };
+        Arc::new(sink) as Arc<_>
+    });
+    // Threads that log may have the lock of the callback, and wait for the interpreter's.
+    py.detach(|| set_sink(sink));
+}
 
 /// Adds the functions to the module.
-pub fn add(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(set_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(get_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(set_log_callback, module)?)
 }

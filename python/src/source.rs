@@ -626,8 +626,9 @@ fn set_state(reader: &mut Reader, state: &[(String, u64)]) -> Result<()> {
 struct Steps {
     source: Py<Source>,
     arguments: Py<PyTuple>,
-    /// The number of the loop that this belongs to; 0: any.
+    /// The number of the loop over an epoch; 0: the loop is over what the limits allow.
     number: u64,
+    has_begun: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -635,7 +636,13 @@ struct Steps {
 impl Steps {
     #[new]
     fn new(source: Py<Source>, arguments: Py<PyTuple>, number: u64) -> Steps {
-        Steps { source, arguments, number, is_over: AtomicBool::new(false) }
+        Steps {
+            source,
+            arguments,
+            number,
+            has_begun: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        }
     }
 
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -653,6 +660,10 @@ impl Steps {
             return Err(Error::state(message)).python(py);
         }
         let arguments = self.arguments.bind(py);
+        if self.number == 0 && !self.has_begun.load(Ordering::Relaxed) {
+            source.call_method1("_enter_limits", arguments)?;
+            self.has_begun.store(true, Ordering::Relaxed);
+        }
         let argument = |place| arguments.get_item(place).map(|one| (!one.is_none()).then_some(one));
         let (size, workers, rank) = (argument(0)?, argument(1)?, argument(2)?);
         let step = Source::_next(source, true, size.as_ref(), workers.as_ref(), rank.as_ref())?;
@@ -661,8 +672,15 @@ impl Steps {
     }
 }
 
+/// Ctrl-C has left a `with` statement: users' code may be stuck.
+#[pyfunction]
+fn note_interrupt() {
+    interrupt::note(true);
+}
+
 /// Adds the classes to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Source>()?;
+    module.add_function(wrap_pyfunction!(note_interrupt, module)?)?;
     module.add_class::<Steps>()
 }

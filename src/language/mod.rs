@@ -107,17 +107,18 @@ impl Config {
     }
 
     /// The options of a front end that has no text.
+    #[doc(hidden)]
     pub fn of_values(values: &Values, front_end: FrontEnd) -> Config {
         Config::from_section(&Section::of_options(values, front_end)).spoken_by(front_end)
     }
 
     /// A configuration without keys.
-    pub fn empty(front_end: FrontEnd) -> Config {
+    pub(crate) fn empty(front_end: FrontEnd) -> Config {
         Config::of_values(&Values::default(), front_end)
     }
 
     /// Has messages use the words of a front end.
-    pub fn spoken_by(self, front_end: FrontEnd) -> Config {
+    pub(crate) fn spoken_by(self, front_end: FrontEnd) -> Config {
         Config { front_end, ..self }
     }
 
@@ -162,6 +163,7 @@ impl Config {
     }
 
     /// The same configuration with some keys replaced or added.
+    #[doc(hidden)]
     pub fn with_options(&self, options: &ReaderOptions, others: Others<'_>) -> Result<Config> {
         let section = match self.kind {
             Some(_) => self.section.clone(),

@@ -5,6 +5,7 @@ extern crate tooling;
 
 mod abi;
 mod ahead;
+mod api;
 mod build;
 mod consumers;
 mod deny;
@@ -129,6 +130,7 @@ cargo xtask COMMAND [OPTIONS]
                            seconds, or what is named
       --all                everything, which takes hours
   header                   writes the C headers in include/ from the Rust code
+  api                      writes the list of the Rust library's public items, xtask/api/cntk_reader.txt
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
   fmt                      formats Rust and C++ code
 
@@ -158,6 +160,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "trust" => trust::command(project, parser),
         "wheel" => wheel::command(project, parser),
         "header" => no_more(&mut parser).and_then(|()| header::command(project)),
+        "api" => no_more(&mut parser).and_then(|()| api::command(project)),
         "abi" => no_more(&mut parser).and_then(|()| abi::command(project)),
         "fmt" => no_more(&mut parser).and_then(|()| fmt::command(project)),
         "help" => {

@@ -3,8 +3,8 @@
 
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
-    abi, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests, repository,
-    rust_tests, sanitize, schedules, shipped, symbols, torch, trust,
+    abi, api, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests,
+    repository, rust_tests, sanitize, schedules, shipped, symbols, torch, trust,
 };
 use anyhow::Result;
 use examples::{csharp, demo, images, mpi, speech};
@@ -58,6 +58,7 @@ pub const ALL: &[Step] = &[
     ),
     step("clippy", "clippy reports nothing", clippy),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
+    step("api", "the public API of the Rust library is the committed one", api::step),
     step("header", "the C header is that of the Rust code", |project| {
         header::check(project).and_then(|()| Tally::passed(1))
     }),

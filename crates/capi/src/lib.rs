@@ -1,4 +1,5 @@
-//! The C ABI: opaque handles, plain structs, statuses. One file per noun.
+//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its Rust
+//! interface: the C ABI, with opaque handles, plain structs, statuses. One file per noun.
 //!
 //! Nothing is decided here. A call turns its arguments into Rust values, calls the engine and turns the answer back. What
 //! calls have in common lives in [`call`] (panics, errors, NULL, arrays), [`text`] (strings) and [`sized`] (structs that may

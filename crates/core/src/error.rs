@@ -192,7 +192,7 @@ impl Error {
 
     /// There is no memory for this many bytes of something (`runtime_error`).
     #[doc(hidden)]
-    pub fn memory(bytes: usize, of: &str) -> Self {
+    pub(crate) fn memory(bytes: usize, of: &str) -> Self {
         let message = format!("There is no memory for {bytes} bytes of {of}.");
         Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
     }
@@ -200,7 +200,7 @@ impl Error {
     /// Sets whether the failure is one that does not go away by itself: see [`Error::may_pass`].
     #[must_use]
     #[doc(hidden)]
-    pub fn lasting(mut self, is_lasting: bool) -> Self {
+    pub(crate) fn lasting(mut self, is_lasting: bool) -> Self {
         self.0.is_lasting = is_lasting;
         self
     }
@@ -269,7 +269,13 @@ impl Error {
     /// Adds a place in a configuration, unless a file or a line is known already.
     #[must_use]
     #[doc(hidden)]
-    pub fn in_configuration(mut self, file: Option<&str>, line: u64, column: u64, excerpt: String) -> Self {
+    pub(crate) fn in_configuration(
+        mut self,
+        file: Option<&str>,
+        line: u64,
+        column: u64,
+        excerpt: String,
+    ) -> Self {
         let place = &mut self.0.location;
         if place.file.is_none() && place.line.is_none() {
             place.file = file.map(str::to_owned);

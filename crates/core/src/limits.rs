@@ -45,7 +45,7 @@ pub const LARGEST_SIDE: u64 = i32::MAX as u64;
 
 /// Threads of the pool: more than the CPUs of any machine that such data are read on. A larger number is a mistake, and opening a
 /// reader would take minutes.
-pub const MOST_THREADS: usize = 1024;
+pub(crate) const MOST_THREADS: usize = 1024;
 
 /// Files of a deserializer: the places for which keys have room above [`LARGEST_KEY_IN_LIST`].
 pub const MOST_FILES: usize = 1 << 20;
@@ -55,17 +55,17 @@ pub const LARGEST_KEY_IN_LIST: u64 = 1 << 44;
 
 /// Bytes that a compressed file may unpack to. One that claims more is damaged, or meant to do harm.
 #[cfg(feature = "compression")]
-pub const LARGEST_UNPACKED: u64 = 16 << 40;
+pub(crate) const LARGEST_UNPACKED: u64 = 16 << 40;
 
 /// A zstd frame has at most this many bytes of data for each of its own: its smallest block, of four bytes, makes 128 KB. A frame that
 /// claims to have more is damaged, or meant to do harm.
 #[cfg(feature = "compression")]
-pub const BEST_FRAME_RATIO: u64 = 1 << 15;
+pub(crate) const BEST_FRAME_RATIO: u64 = 1 << 15;
 
 /// Bytes of unpacked data of a zstd frame that is unpacked in memory. A reader of random chunks, which have 32 MB by default, unpacks a
 /// part of each frame for nothing.
 #[cfg(feature = "compression")]
-pub const LARGEST_FRAME: u64 = 16 << 20;
+pub(crate) const LARGEST_FRAME: u64 = 16 << 20;
 
 // Minibatches and epochs
 
@@ -97,7 +97,7 @@ pub const LONGEST_NAME: usize = 200;
 
 /// Bytes of a file, 128 TiB. A sparse file or the answer of a store can claim any number, and
 /// tables are made by it.
-pub const LARGEST_FILE: u64 = 1 << 47;
+pub(crate) const LARGEST_FILE: u64 = 1 << 47;
 
 // Binary data
 

@@ -5,5 +5,5 @@
 #![allow(missing_docs, reason = "internal: names that say everything stand alone")]
 
 pub mod cbf;
-pub mod concat;
+mod concat;
 pub mod ctf;

@@ -408,6 +408,7 @@ macro_rules! images {
                 self.values()?.to_section()
             }
 
+            #[doc(hidden)]
             pub fn values(&self) -> Result<Values> {
                 self.0.values()
             }

@@ -282,6 +282,7 @@ impl CtfDeserializer {
         self.values()?.to_section()
     }
 
+    #[doc(hidden)]
     pub fn values(&self) -> Result<Values> {
         if let Some(method) = self.early {
             return Err(Error::argument(format!(
@@ -349,6 +350,7 @@ impl CbfDeserializer {
         self.values()?.to_section()
     }
 
+    #[doc(hidden)]
     pub fn values(&self) -> Result<Values> {
         let mut values = self.values.clone();
         values.set("file", Value::Files(self.files.clone()));

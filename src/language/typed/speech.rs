@@ -72,6 +72,7 @@ macro_rules! deserializer {
                 self.values()?.to_section()
             }
 
+            #[doc(hidden)]
             pub fn values(&self) -> Result<Values> {
                 self.0.values()
             }

@@ -10,7 +10,7 @@ use std::fmt;
 pub use symbols::Symbols;
 
 /// A host's function that returns the number of a textual key; `None` if it failed.
-pub type NumberKey = dyn Fn(&[u8]) -> Option<SequenceKey> + Send + Sync;
+pub(crate) type NumberKey = dyn Fn(&[u8]) -> Option<SequenceKey> + Send + Sync;
 
 /// How sequence keys in the data become [`SequenceKey`]s.
 pub enum Corpus {

@@ -174,7 +174,7 @@ impl Symbols {
     }
 
     /// Gives back memory beyond the last text.
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.texts.shrink_to_fit();
         self.ends.shrink();
     }

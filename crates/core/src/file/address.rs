@@ -32,7 +32,7 @@ pub fn named(text: String) -> String {
 
 /// [`named`] for a text that may be a pattern or a list: a URL that is one, or whose path would be
 /// taken for one, stays.
-pub fn named_or_pattern(text: String) -> String {
+pub(crate) fn named_or_pattern(text: String) -> String {
     let is_pattern = |text: &str| text.contains(['*', '?', '[']) || text.starts_with('(');
     match is_pattern(&text) {
         true => text,

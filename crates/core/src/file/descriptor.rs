@@ -16,7 +16,7 @@ pub fn open(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
 
 /// [`open`] for a file that was just made, and is written to: what was printed into it in between
 /// is removed.
-pub fn open_new(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
+pub(crate) fn open_new(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
     let file = options.open(path)?;
     if file.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(file);

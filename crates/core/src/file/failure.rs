@@ -17,11 +17,17 @@ impl Error {
                 .with_detail(detail)
                 .in_file(file);
         }
-        let reason = cause.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default();
+        // A mounted file system may give an error of this library, with what it was caused by.
+        let inner = cause.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+        let reason = inner.map_or_else(|| cause.to_string(), |inner| inner.message().to_owned());
+        let reason = reason.split(" (os error").next().unwrap_or_default().trim_end_matches('.');
         let message = format!("{what} '{}': {reason}.", quoted(file.as_bytes()));
         let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, message);
-        error.lasting(is_lasting(cause)).with_detail(advice_on(cause, file)).in_file(file)
+        let error = error.lasting(is_lasting(cause)).with_detail(advice_on(cause, file)).in_file(file);
+        match inner.and_then(Error::cause) {
+            Some(cause) => error.caused_by(cause.clone()),
+            None => error,
+        }
     }
 }
 
@@ -98,6 +104,15 @@ fn advice_on_path(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_of_mounted_file_systems_are_kept() {
+        let inner = Error::user("open of Store: gone.").caused_by(crate::error::Cause(std::sync::Arc::new(7)));
+        let error = Error::io("Error opening file", "s3://a", &std::io::Error::other(inner));
+        assert_eq!(error.message(), "Error opening file 's3://a': open of Store: gone.");
+        let cause = error.cause().and_then(|cause| cause.0.downcast_ref::<i32>());
+        assert_eq!(cause, Some(&7));
+    }
 
     #[test]
     fn missing_files_are_explained_by_their_paths() {

@@ -64,7 +64,7 @@ impl Drop for Faults {
 }
 
 /// What a call of this kind for this path has to do: fail, or read at most this many bytes.
-pub fn check(path: &str, operation: Operation) -> io::Result<Option<usize>> {
+pub(crate) fn check(path: &str, operation: Operation) -> io::Result<Option<usize>> {
     let mut faults = FAULTS.lock();
     let mut of_call = faults
         .iter_mut()

@@ -31,7 +31,7 @@ mod tests;
 pub mod text;
 #[cfg(feature = "compression")]
 mod unpacked;
-pub mod xxh64;
+pub(crate) mod xxh64;
 #[cfg(feature = "compression")]
 mod zstd;
 
@@ -271,7 +271,7 @@ impl DataFile {
 
     /// Whether reads at any offsets cost about what their bytes do: no server is asked, and nothing
     /// is unpacked.
-    pub fn reads_cheaply(&self) -> bool {
+    pub(crate) fn reads_cheaply(&self) -> bool {
         match &self.0.source {
             Source::Local(_) => true,
             Source::Mounted(_) => false,
@@ -284,7 +284,7 @@ impl DataFile {
     }
 
     /// Bytes of memory that are held for reading the file.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         match &self.0.source {
             #[cfg(feature = "compression")]
             Source::Frames(frames) => frames.memory(),

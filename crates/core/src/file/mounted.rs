@@ -29,7 +29,7 @@ pub trait FileSystem: Send + Sync {
 /// Errors: what may pass is tried again, at most four times within four seconds, as for files on disks. These are errors of the
 /// kinds `TimedOut`, `WouldBlock`, `ConnectionReset`, `ConnectionAborted`, `ConnectionRefused`, `NotConnected` and `BrokenPipe`, and
 /// those that carry the system's numbers `EIO` and `ESTALE`. Others are final; their text comes with the error of the call
-/// that needed the file.
+/// that needed the file. An [`Error`] of this library inside one passes on its message and its cause.
 pub trait RemoteFile: Send + Sync {
     /// Bytes of the file.
     fn size(&self) -> io::Result<u64>;
@@ -75,7 +75,7 @@ pub fn unmount(scheme: &str) -> bool {
 }
 
 /// Whether the path is one of a mounted file system.
-pub fn is_mounted(path: &str) -> bool {
+pub(crate) fn is_mounted(path: &str) -> bool {
     scheme_of(path).is_some_and(|scheme| MOUNTS.read().iter().any(|(known, _)| known == scheme))
 }
 

@@ -44,27 +44,23 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file that will get the path `target`, which names a file. `part` distinguishes the parts of one output.
-    ///
-    /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system knows no files without names, and another process or
-    /// thread is writing a file for this target.
-    pub fn create(target: &Path, part: &str) -> io::Result<NewFile> {
-        Self::open(target, part, false)
-    }
-
-    /// [`NewFile::create`] for a file that nobody but this user may read.
+    /// [`NewFile::open`] for a file that nobody but this user may read.
     #[cfg(feature = "compression")]
-    pub fn create_private(target: &Path) -> io::Result<NewFile> {
+    pub(crate) fn create_private(target: &Path) -> io::Result<NewFile> {
         Self::with_mode(target, "", false, 0o600)
     }
 
-    /// [`NewFile::create`] for a cache. A link in its place is refused.
-    pub fn create_cache(target: &Path) -> io::Result<NewFile> {
+    /// [`NewFile::open`] for a cache. A link in its place is refused.
+    pub(crate) fn create_cache(target: &Path) -> io::Result<NewFile> {
         check_replaceable(target)?;
         Self::open(target, "", false)
     }
 
-    /// [`NewFile::create`]; if `is_named`, with the temporary name in any case.
+    /// Begins a file that will get the path `target`, which names a file. `part` distinguishes the parts of one output.
+    /// If `is_named`, the file has its temporary name from the start.
+    ///
+    /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system knows no files without names, and another process or
+    /// thread is writing a file for this target.
     pub fn open(target: &Path, part: &str, is_named: bool) -> io::Result<NewFile> {
         Self::with_mode(&followed(target)?, part, is_named, 0o666)
     }
@@ -116,7 +112,7 @@ impl NewFile {
 
     /// As [`NewFile::replace`] for a file that can be done without, such as a cache: an earlier one is removed before, so that
     /// a kill leaves either of them or none, and several processes may do this at once.
-    pub fn replace_cache(mut self) -> io::Result<()> {
+    pub(crate) fn replace_cache(mut self) -> io::Result<()> {
         check_replaceable(&self.target)?;
         match self.is_named {
             true => self.rename(),
@@ -327,7 +323,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(move || {
                     for _ in 0..50 {
-                        let mut file = NewFile::create(target, "").expect("a file");
+                        let mut file = NewFile::open(target, "", false).expect("a file");
                         file.file().write_all(b"whole").expect("writing");
                         // A name that all of them want may not be had after some attempts.
                         let _ = file.replace_cache();

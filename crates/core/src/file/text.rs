@@ -74,7 +74,7 @@ pub fn decoded<'a>(bytes: &'a [u8], path: &str) -> Result<Cow<'a, [u8]>> {
 }
 
 /// A text, all of it if `is_whole`, whose lines end with LF, if they ended with CR alone.
-pub fn with_line_breaks(text: &[u8], is_whole: bool) -> Cow<'_, [u8]> {
+pub(crate) fn with_line_breaks(text: &[u8], is_whole: bool) -> Cow<'_, [u8]> {
     if !ends_lines_with_returns(text, is_whole) {
         return Cow::Borrowed(text);
     }

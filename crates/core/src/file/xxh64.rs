@@ -10,7 +10,7 @@ const PRIMES: [u64; 5] = [
 
 /// The state of a checksum over bytes that come piece by piece.
 #[derive(Debug, Clone)]
-pub struct Xxh64 {
+pub(crate) struct Xxh64 {
     lanes: [u64; 4],
     /// Bytes that do not fill a stripe yet.
     rest: [u8; 32],

@@ -77,7 +77,7 @@ impl Finding {
 
     /// The finding as a line of the log.
     #[doc(hidden)]
-    pub fn log_line(&self) -> String {
+    pub(crate) fn log_line(&self) -> String {
         let error = Error::data(&*self.message).with_detail(&self.detail);
         error.completed(self.location.clone()).to_string()
     }

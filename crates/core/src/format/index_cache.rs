@@ -29,7 +29,7 @@ pub fn is_first(rank: &str) -> bool {
 }
 
 /// Why the header of a cache is refused.
-pub type Unfit = &'static str;
+pub(crate) type Unfit = &'static str;
 
 /// The numbers of the header of a cache of `sequences` sequences.
 pub fn header(sequences: usize) -> [u64; 4] {

@@ -20,7 +20,7 @@ use std::time::Instant;
 type Job = Box<dyn FnOnce(bool) + Send>;
 
 /// Threads that work off a queue.
-pub struct Loader {
+pub(crate) struct Loader {
     shared: Arc<Shared>,
     ids: Vec<ThreadId>,
     process: Process,

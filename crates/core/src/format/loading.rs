@@ -187,7 +187,7 @@ impl Starter {
     }
 
     /// Has users' threads load a chunk of `source`.
-    pub fn on_loader<S: Send + Sync + 'static>(
+    pub(crate) fn on_loader<S: Send + Sync + 'static>(
         &self,
         loader: &Arc<Loader>,
         source: &Arc<S>,

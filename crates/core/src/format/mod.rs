@@ -14,7 +14,7 @@ pub mod fetched;
 pub mod files;
 pub mod handle;
 pub mod index_cache;
-pub mod loader;
+pub(crate) mod loader;
 pub mod loading;
 pub mod options;
 pub mod recognize;
@@ -165,7 +165,7 @@ impl SourceFacts {
     };
 
     /// Those of users' deserializers.
-    pub const BY_USERS: SourceFacts =
+    pub(crate) const BY_USERS: SourceFacts =
         SourceFacts { loading: Loading::ByUsers, is_foreign: true, ..SourceFacts::ON_POOL };
 }
 
@@ -509,7 +509,7 @@ pub trait ChunkErrors {
 }
 
 /// Errors of a chunk that has none.
-pub struct NoErrors;
+pub(crate) struct NoErrors;
 
 impl ChunkErrors for NoErrors {
     fn commit(&self) -> Result<()> {

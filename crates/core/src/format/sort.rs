@@ -11,7 +11,7 @@ use crate::sequence::SequenceKey;
 const THRESHOLD: usize = 16;
 
 /// A key, and where its sequence is in the file's order.
-pub type Entry = (SequenceKey, u64);
+pub(crate) type Entry = (SequenceKey, u64);
 
 /// Sorts by key as `std::sort` of the GNU library does; `entries` stand in the file's order.
 pub fn sort_like_std(entries: &mut [Entry]) {

@@ -28,7 +28,7 @@ unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
     /// No bytes, with memory for `capacity`.
-    pub fn with_capacity(capacity: usize) -> Result<AlignedBytes> {
+    pub(crate) fn with_capacity(capacity: usize) -> Result<AlignedBytes> {
         if capacity == 0 {
             return Ok(AlignedBytes::default());
         }
@@ -44,17 +44,17 @@ impl AlignedBytes {
     }
 
     /// Number of bytes that there is memory for.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// Keeps the first `length` bytes.
-    pub fn truncate(&mut self, length: usize) {
+    pub(crate) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
     /// Makes room for `count` more bytes; moves all bytes if there is none.
-    pub fn reserve(&mut self, count: usize) -> Result<()> {
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<()> {
         if count <= self.capacity - self.length {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl AlignedBytes {
     }
 
     /// The memory after the last byte.
-    pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+    pub(crate) fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let spare = self.capacity - self.length;
         // SAFETY: `length <= capacity`, so the slice is the end of the allocated memory, or empty at a dangling pointer. It is
         // borrowed as exclusively as `self`, and its bytes need not be initialised.
@@ -82,7 +82,7 @@ impl AlignedBytes {
     /// # Safety
     ///
     /// `length` is at most the capacity, and as many bytes from the first one on have been written.
-    pub unsafe fn set_len(&mut self, length: usize) {
+    pub(crate) unsafe fn set_len(&mut self, length: usize) {
         self.length = length;
     }
 }

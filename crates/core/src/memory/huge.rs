@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Size of a huge page in bytes. A huge page begins at a multiple of its size.
-pub const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// What getting as many bytes of small pages takes, at least.
 const SMALL_PAGES: Duration = Duration::from_micros(500);
@@ -48,7 +48,7 @@ static BALANCE: AtomicI64 = AtomicI64::new(0);
 /// huge page's size or place, huge pages are slow to get, or the system has none. Who populates the memory must
 /// [`report`] how long that took. Runs on a thread of the pool.
 #[cfg(target_os = "linux")]
-pub fn ask(memory: &mut [MaybeUninit<u8>]) -> bool {
+pub(crate) fn ask(memory: &mut [MaybeUninit<u8>]) -> bool {
     let start = memory.as_mut_ptr();
     let fits = start.addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
     if !fits || BALANCE.load(Ordering::Relaxed) < -LOSS {
@@ -66,7 +66,7 @@ pub fn ask(_: &mut [MaybeUninit<u8>]) -> bool {
 }
 
 /// Takes note of how long it took to populate `pages` huge pages.
-pub fn report(pages: u32, took: Duration) {
+pub(crate) fn report(pages: u32, took: Duration) {
     if pages > 0 {
         let saved = i64::from(pages) * SMALL_PAGES.as_micros() as i64 - took.as_micros() as i64;
         let sum = |balance: i64| Some(balance.saturating_add(saved).min(SAVED));
@@ -76,7 +76,7 @@ pub fn report(pages: u32, took: Duration) {
 
 /// Gets one huge page for memory that has its size and alignment, if the system has one available. False if the memory was
 /// left as it is. Runs on a thread of the pool.
-pub fn populate(memory: &mut [MaybeUninit<u8>]) -> bool {
+pub(crate) fn populate(memory: &mut [MaybeUninit<u8>]) -> bool {
     if !ask(memory) {
         return false;
     }

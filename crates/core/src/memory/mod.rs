@@ -9,19 +9,19 @@
 
 mod aligned;
 pub mod compact;
-pub mod huge;
+pub(crate) mod huge;
 pub mod pages;
 pub mod room;
 mod zeros;
 
-pub use aligned::AlignedBytes;
+pub(crate) use aligned::AlignedBytes;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 pub use zeros::Zeros;
 
 /// Bytes of memory that the machine has; the greatest number if that is not known.
-pub fn physical() -> u64 {
+pub(crate) fn physical() -> u64 {
     // SAFETY: `sysconf` takes a number, and touches no memory of the caller.
     let [pages, size] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
     match (u64::try_from(pages), u64::try_from(size)) {

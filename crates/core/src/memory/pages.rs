@@ -77,7 +77,7 @@ impl Pages {
 
     /// Makes it `size` bytes long, which is more than before, perhaps at another place, which need not be that of a huge page. What was
     /// there stays, the rest is zeroed. `None`, and nothing has changed, if there is no memory for it.
-    pub fn grow(&mut self, size: usize) -> Option<()> {
+    pub(crate) fn grow(&mut self, size: usize) -> Option<()> {
         #[cfg(fuzzing)]
         if size > MOST_MEMORY {
             return None;

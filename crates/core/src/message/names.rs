@@ -16,7 +16,7 @@ impl<'n> Distinct<'n> {
     }
 
     /// The number of a name that was added.
-    pub fn number(&self, name: &'n str) -> Option<usize> {
+    pub(crate) fn number(&self, name: &'n str) -> Option<usize> {
         self.0.get(&Name(name)).copied()
     }
 }

@@ -37,7 +37,7 @@ pub fn quoted(text: &[u8]) -> Cow<'_, str> {
 }
 
 /// A whole message, in which nothing is hidden.
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, Strictness::Message)
 }
 

@@ -66,7 +66,7 @@ pub const NAMED: &[Named] = &[
 
 /// Deserializers by their types in CNTK's language, with their classes in Rust and C++, and in
 /// Python, where these differ.
-pub const CLASSES: &[(&str, &str, &str)] = &[
+pub(crate) const CLASSES: &[(&str, &str, &str)] = &[
     ("CNTKTextFormatDeserializer", "CtfDeserializer", "CTFDeserializer"),
     ("CNTKBinaryFormatDeserializer", "CbfDeserializer", "CBFDeserializer"),
     ("HTKFeatureDeserializer", "HtkFeatureDeserializer", "HTKFeatureDeserializer"),

@@ -271,7 +271,7 @@ impl Drop for Waiting {
 }
 
 /// A pause, which ends early if the call that this thread works for is cancelled.
-pub fn pause(duration: Duration) {
+pub(crate) fn pause(duration: Duration) {
     #[derive(Default)]
     struct Pause(Mutex<()>, Condvar);
     impl Wake for Pause {

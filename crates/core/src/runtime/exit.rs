@@ -50,7 +50,7 @@ static PARKED: AtomicUsize = AtomicUsize::new(0);
 static JOBS: AtomicU64 = AtomicU64::new(0);
 
 /// Threads for foreign code alone.
-pub trait ForeignThreads: Send + Sync {
+pub(crate) trait ForeignThreads: Send + Sync {
     /// Has them end, and waits for that until `deadline` at most. If this is one of them, it is not waited for.
     fn end(&self, deadline: Instant);
 }
@@ -91,7 +91,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_micros(50);
 
 /// How often a thread that waits for foreign code looks whether that is lost.
-pub const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// This thread is inside as long as this exists.
 pub struct Inside {
@@ -125,7 +125,7 @@ fn change(by: isize) {
 
 /// Waits for other threads without being inside meanwhile: they may be waiting for the process to end themselves. What
 /// the thread finds afterwards may be the errors of work that was refused because the process ends.
-pub fn outside<R>(wait: impl FnOnce() -> R) -> R {
+pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
     /// Goes back inside, also after a panic.
     struct Back(isize);
     impl Drop for Back {
@@ -151,7 +151,7 @@ pub fn register() {
 }
 
 /// Has these threads end when the process does.
-pub fn end_with_process(threads: Weak<dyn ForeignThreads>) {
+pub(crate) fn end_with_process(threads: Weak<dyn ForeignThreads>) {
     let process = Process::current();
     fork::register(Position::Exit, HOOKS);
     let mut all = THREADS.lock();
@@ -160,7 +160,7 @@ pub fn end_with_process(threads: Weak<dyn ForeignThreads>) {
 }
 
 /// Notes that foreign code has done a piece of work.
-pub fn count_job() {
+pub(crate) fn count_job() {
     if (JOBS.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
         register();
     }
@@ -255,7 +255,7 @@ pub fn park() -> ! {
 
 /// Has `pthread_cancel` wait for ever with this thread, which is one of the library's: the C library acts on it in system calls,
 /// and unwinds whatever frames there are. Foreign code that allows it again is ended as by `pthread_exit`.
-pub fn refuse_cancel() {
+pub(crate) fn refuse_cancel() {
     unwinding::refuse_cancel();
 }
 
@@ -323,7 +323,7 @@ mod unwinding {
 }
 
 /// Waits for a thread to end, until `deadline` at most.
-pub fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant) {
+pub(crate) fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant) {
     let is_waiting = || Instant::now() < deadline && PARKED.load(Ordering::SeqCst) == 0;
     while !sync::is_finished(&thread) && is_waiting() {
         std::thread::sleep(POLL);
@@ -335,7 +335,7 @@ pub fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant) {
 }
 
 /// Waits for a thread that runs foreign code to end, unless threads are lost.
-pub fn join(thread: sync::thread::JoinHandle<()>) {
+pub(crate) fn join(thread: sync::thread::JoinHandle<()>) {
     while !sync::is_finished(&thread) {
         if has_lost_threads() {
             return std::mem::forget(thread);

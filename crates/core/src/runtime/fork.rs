@@ -33,14 +33,14 @@ impl Process {
 /// The modules that have hooks, in the order in which these run before a fork; after it they run in the opposite order. It does
 /// not depend on which module registers first. A thread that holds locks of several modules takes them in this order too.
 #[derive(Debug, Clone, Copy)]
-pub enum Position {
+pub(crate) enum Position {
     Pool,
     Exit,
 }
 
 /// Functions of a module that run when the process forks, in the thread that forks.
 #[derive(Debug, Clone, Copy)]
-pub struct Hooks {
+pub(crate) struct Hooks {
     /// Runs before the fork.
     pub before: fn(),
     /// Runs after the fork, in the parent.
@@ -61,7 +61,7 @@ static ACROSS_FORK: AcrossFork<()> = AcrossFork::new(&LOCK);
 
 /// Runs a module's hooks at each fork from now on. Costs one load if they are registered already. The caller must not hold a
 /// lock that a hook takes.
-pub fn register(position: Position, hooks: Hooks) {
+pub(crate) fn register(position: Position, hooks: Hooks) {
     let entry = &TABLE[position as usize];
     if entry.get().is_none() {
         watch();

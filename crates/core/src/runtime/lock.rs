@@ -126,7 +126,7 @@ pub struct RwLock<T>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
     /// A lock that is free.
-    pub const fn new(value: T) -> RwLock<T> {
+    pub(crate) const fn new(value: T) -> RwLock<T> {
         RwLock(sync::RwLock::new(value))
     }
 
@@ -136,13 +136,13 @@ impl<T> RwLock<T> {
     }
 
     /// Waits until no other thread reads or writes.
-    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Holds a lock while the process forks, so that the child never inherits it locked by a thread that does not exist there.
-pub struct AcrossFork<T: 'static> {
+pub(crate) struct AcrossFork<T: 'static> {
     mutex: &'static Mutex<T>,
     held: UnsafeCell<Option<sync::MutexGuard<'static, T>>>,
 }

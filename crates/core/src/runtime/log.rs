@@ -24,7 +24,9 @@ static SINK: RwLock<Option<Arc<Sink>>> = RwLock::new(None);
 
 /// Sends all further lines of the process to `sink`, or with `None` to standard error.
 pub fn set_sink(sink: Option<Arc<Sink>>) {
-    *SINK.write() = sink;
+    let before = std::mem::replace(&mut *SINK.write(), sink);
+    // The destructor of a host's callback runs without the lock: it may log.
+    drop(before);
 }
 
 /// Writes the log lines of one reader or deserializer, up to its trace level.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Environment variable that sets the number of loading threads.
-pub const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
+pub(crate) const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
 
 /// Long-lived threads that load and parse chunks. The library does not use rayon's global pool, because that belongs to the
 /// process into which the library is loaded.
@@ -160,7 +160,7 @@ impl Pool {
 
     /// Keeps a thread of the pool useful while it waits: runs one pending job, or sleeps for 50 microseconds if there is none.
     /// Returns false, at once, on any other thread: that may simply block.
-    pub fn help(&self) -> bool {
+    pub(crate) fn help(&self) -> bool {
         match self.threads.yield_now() {
             None => return false,
             Some(rayon::Yield::Executed) => {}

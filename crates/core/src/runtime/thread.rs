@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Once;
 
 /// What to do about a thread that cannot be started.
-pub const ADVICE: &str = "Raise the limit of processes (ulimit -u, or that of the container), or set CNTK_READER_THREADS to a \
+pub(crate) const ADVICE: &str = "Raise the limit of processes (ulimit -u, or that of the container), or set CNTK_READER_THREADS to a \
                           smaller number.";
 
 /// Starts a thread.

@@ -20,7 +20,7 @@ mod one_hot;
 mod output;
 mod samples;
 
-pub use output::Output;
+pub(crate) use output::Output;
 
 use crate::pack::layout::{Layout, Run};
 use crate::pack::{Minibatch, StreamMinibatch};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Completes errors about single sequences. Nothing is looked up before there is an error.
 #[derive(Clone, Default)]
-pub struct Explain {
+pub(crate) struct Explain {
     source: Option<(AnyDeserializer, Arc<Corpus>)>,
     /// Where the key was set that asked for this way of packing.
     key: Written,

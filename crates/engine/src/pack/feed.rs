@@ -46,7 +46,7 @@ pub struct LoadedSelection<'a> {
 
 impl<'a> LoadedSelection<'a> {
     /// The chunk of the sequence `id`, which is at `position` of `sequences`.
-    pub fn chunk(&self, position: usize, id: SequenceId) -> Option<&'a dyn Chunk> {
+    pub(crate) fn chunk(&self, position: usize, id: SequenceId) -> Option<&'a dyn Chunk> {
         match self.fetched {
             Some((fetched, _)) => fetched.get(position).map(|fetched| fetched as &dyn Chunk),
             None => self.chunks.get(id.chunk as usize)?.as_deref(),

@@ -46,7 +46,7 @@ pub struct Minibatch {
 
 impl Minibatch {
     /// A minibatch without data.
-    pub fn empty(end_of_sweep: bool, end_of_epoch: bool) -> Minibatch {
+    pub(crate) fn empty(end_of_sweep: bool, end_of_epoch: bool) -> Minibatch {
         let mut minibatch = Minibatch::default();
         minibatch.end_of_sweep = end_of_sweep;
         minibatch.end_of_epoch = end_of_epoch;
@@ -54,7 +54,7 @@ impl Minibatch {
     }
 
     /// Bytes of its data and layouts. Where sequences have a sample or two, the layouts are most of it.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let bytes_of = |stream: &StreamMinibatch| stream.block().len() + size_of_val(&*stream.layout.records);
         self.streams.iter().map(bytes_of).sum::<usize>() + size_of_val(&*self.keys)
     }
@@ -66,7 +66,7 @@ impl Minibatch {
     /// which many would be waited for one by one. (Minibatches of 8 samples in CNTK's place, 2 CPUs that share no L3 cache: later sweeps over
     /// slots and phonemes take 0.90 and 0.95 of the time; where they share one 0.93 and 0.98.)
     #[inline(always)]
-    pub fn prefetch<'a>(mut next: impl Iterator<Item = &'a Minibatch>) {
+    pub(crate) fn prefetch<'a>(mut next: impl Iterator<Item = &'a Minibatch>) {
         if let Some(first) = next.next() {
             first.prefetch_data();
         }
@@ -143,7 +143,7 @@ impl Default for StreamMinibatch {
 
 impl StreamMinibatch {
     /// How the values are stored.
-    pub fn storage(&self) -> Storage {
+    pub(crate) fn storage(&self) -> Storage {
         self.storage
     }
 
@@ -258,14 +258,14 @@ pub struct MinibatchPool {
 
 impl MinibatchPool {
     /// A pool that reports the memory of its minibatches to `meter`, wherever they are.
-    pub fn metered(meter: &Meter) -> MinibatchPool {
+    pub(crate) fn metered(meter: &Meter) -> MinibatchPool {
         MinibatchPool { meter: meter.clone(), ..MinibatchPool::default() }
     }
 
     /// A pool for one of the threads that fill minibatches, so that it gets back those that it filled before: they are in its
     /// processor's caches. Large ones return to this pool, and any thread takes them. (Minibatches of 1 to 3 MB, two threads, in
     /// CNTK's place: 1.5 to 2.6 MB less than if each thread kept them.)
-    pub fn of_thread(&self) -> MinibatchPool {
+    pub(crate) fn of_thread(&self) -> MinibatchPool {
         let free_list = FreeList { large: Some(Arc::clone(&self.free_list)), ..FreeList::default() };
         MinibatchPool { free_list: Arc::new(free_list), stock: Vec::new(), meter: self.meter.clone() }
     }
@@ -277,7 +277,7 @@ impl MinibatchPool {
 
     /// A minibatch with this number of streams and no flags. Layouts and keys are empty; sizes and contents of blocks are
     /// unspecified.
-    pub fn take(&mut self, streams: usize) -> Minibatch {
+    pub(crate) fn take(&mut self, streams: usize) -> Minibatch {
         if self.stock.is_empty() {
             std::mem::swap(&mut self.stock, &mut *self.free_list.idle.lock());
         }

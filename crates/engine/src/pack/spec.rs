@@ -76,12 +76,12 @@ fn recycle<T, U>(mut list: Vec<T>) -> Vec<U> {
 
 impl PackScratch {
     /// Working memory whose minibatches are those of `pool`.
-    pub fn of(pool: MinibatchPool) -> PackScratch {
+    pub(crate) fn of(pool: MinibatchPool) -> PackScratch {
         PackScratch { pool, ..PackScratch::default() }
     }
 
     /// The sequences of the minibatch that was packed last.
-    pub fn sequences(&self) -> &[SequenceId] {
+    pub(crate) fn sequences(&self) -> &[SequenceId] {
         &self.sequences
     }
 
@@ -161,7 +161,7 @@ impl PackSpec {
 
     /// Packs one minibatch: looks up its sequences, lays them out and copies them. A team copies them together, which pays for large
     /// minibatches.
-    pub fn pack(
+    pub(crate) fn pack(
         &self,
         scratch: &mut PackScratch,
         loaded: &LoadedSelection<'_>,

@@ -22,7 +22,7 @@ pub struct WorkerConfig {
 
 impl WorkerConfig {
     /// Rejects configurations that CNTK crashes or hangs on.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.workers == 0 {
             return Err(Error::argument("The number of workers must not be 0."));
         }
@@ -61,17 +61,17 @@ pub struct EpochSpan {
 
 impl EpochConfig {
     /// Whether its size is given in sweeps, not in samples.
-    pub fn is_in_sweeps(&self) -> bool {
+    pub(crate) fn is_in_sweeps(&self) -> bool {
         self.sweeps != SWEEPS_UNLIMITED || self.samples == SIZE_OF_SWEEP
     }
 
     /// Sweeps before an epoch that is measured in sweeps.
-    pub fn first_sweep(&self) -> u64 {
+    pub(crate) fn first_sweep(&self) -> u64 {
         self.sweep_count().saturating_mul(self.index)
     }
 
     /// Sweeps up to the end of an epoch that is measured in sweeps.
-    pub fn last_sweep(&self) -> u64 {
+    pub(crate) fn last_sweep(&self) -> u64 {
         self.first_sweep().saturating_add(self.sweep_count())
     }
 
@@ -83,7 +83,7 @@ impl EpochConfig {
     ///
     /// CNTK 2.7: the size is `sweep * sweeps` if sweeps are limited, else one sweep if the size is [`SIZE_OF_SWEEP`],
     /// else the size itself. Where CNTK's 64-bit product wraps, this saturates.
-    pub fn span(&self, sweep: u64) -> Result<EpochSpan> {
+    pub(crate) fn span(&self, sweep: u64) -> Result<EpochSpan> {
         let size = if self.sweeps != SWEEPS_UNLIMITED {
             sweep.saturating_mul(self.sweeps)
         } else if self.samples == SIZE_OF_SWEEP {

@@ -16,7 +16,8 @@ mod reference;
 mod options;
 mod pace;
 
-pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
+pub use epoch::{EpochConfig, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+pub(crate) use epoch::{EpochSpan, WorkerConfig};
 
 pub use options::{Order, WindowSize};
 pub use pace::Pace;
@@ -61,7 +62,7 @@ impl Selection {
     }
 
     /// Removes all sequences and clears the flags.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.sequences.clear();
         self.sweeps.clear();
         self.end_of_sweep = false;

@@ -18,18 +18,18 @@ pub enum Pace {
 impl Pace {
     /// Whether, in random order, a sequence that does not fit is taken only before all others of
     /// any worker. Otherwise it is taken before this worker's others.
-    pub fn counts_all(self) -> bool {
+    pub(crate) fn counts_all(self) -> bool {
         self != Pace::Own
     }
 
     /// Samples after which nothing more is taken, given the most that this worker gets.
-    pub fn full_at(self, local: u64) -> u64 {
+    pub(crate) fn full_at(self, local: u64) -> u64 {
         if self == Pace::Beta { local } else { u64::MAX }
     }
 
     /// How many samples of all workers a minibatch takes at most, given that the epoch has `left`
     /// more.
-    pub fn within(self, global: u64, left: u64) -> u64 {
+    pub(crate) fn within(self, global: u64, left: u64) -> u64 {
         if self == Pace::Beta { global.min(left) } else { global }
     }
 }

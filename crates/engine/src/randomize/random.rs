@@ -28,7 +28,7 @@ impl Random {
     }
 
     /// Starts over with a seed.
-    pub fn seed(&mut self, seed: u64) {
+    pub(crate) fn seed(&mut self, seed: u64) {
         let mut word = seed;
         self.state[0] = word;
         for i in 1..WORDS {
@@ -40,7 +40,7 @@ impl Random {
 
     /// The next output.
     #[inline]
-    pub fn draw(&mut self) -> u64 {
+    pub(crate) fn draw(&mut self) -> u64 {
         if self.at == WORDS {
             self.refill();
         }
@@ -51,7 +51,7 @@ impl Random {
 
     /// Some of the next outputs: at least one, at most `limit` (if that is not 0). [`Random::consume`] uses them up.
     #[inline]
-    pub fn peek(&mut self, limit: usize) -> &[u64] {
+    pub(crate) fn peek(&mut self, limit: usize) -> &[u64] {
         if self.at == WORDS {
             self.refill();
         }
@@ -61,7 +61,7 @@ impl Random {
 
     /// Uses up outputs that [`Random::peek`] showed.
     #[inline]
-    pub fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(self.at + count <= WORDS);
         self.at += count;
     }
@@ -74,7 +74,7 @@ impl Random {
 
     /// CNTK's shuffle of chunks: each element changes places with one drawn from all elements, so not all orders are equally
     /// likely.
-    pub fn shuffle_all<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle_all<T>(&mut self, items: &mut [T]) {
         if items.is_empty() {
             return;
         }
@@ -86,7 +86,7 @@ impl Random {
     }
 
     /// CNTK's shuffle of tumbling windows: Fisher-Yates, forward.
-    pub fn shuffle_forward<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle_forward<T>(&mut self, items: &mut [T]) {
         let end = items.len() as u64;
         for i in 0..items.len() {
             let j = self.range(i as u64, end) as usize;
@@ -126,7 +126,7 @@ fn twist(upper: u64, lower: u64) -> u64 {
 /// With `inverse = floor((2^64 - 1) / divisor)`, the high half of `value * inverse` is the quotient or one less, because
 /// what the floor and the shift cut off is less than one in total. One correction gives the exact remainder.
 #[derive(Debug, Clone, Copy)]
-pub struct Modulus {
+pub(crate) struct Modulus {
     divisor: u64,
     inverse: u64,
 }

@@ -178,7 +178,7 @@ impl Epoch {
     /// The same epoch with minibatches of as many steps as its minibatch size says, and as many lanes as `lanes_by_epoch`
     /// says: CNTK's old way to truncate sequences.
     #[doc(hidden)]
-    pub fn truncated_to_its_minibatch_size(mut self, lanes_by_epoch: &[u64]) -> Result<Epoch> {
+    pub(crate) fn truncated_to_its_minibatch_size(mut self, lanes_by_epoch: &[u64]) -> Result<Epoch> {
         let index = usize::try_from(self.index).unwrap_or(usize::MAX);
         // The last number counts for all later epochs.
         let lanes = lanes_by_epoch.get(index).or(lanes_by_epoch.last()).copied().unwrap_or(1);

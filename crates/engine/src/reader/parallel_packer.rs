@@ -43,7 +43,7 @@ pub struct PackingThreads {
 }
 
 impl PackingThreads {
-    pub fn of(pool: &Pool) -> PackingThreads {
+    pub(crate) fn of(pool: &Pool) -> PackingThreads {
         let cpus = cpus();
         let all = pool.threads().min(cpus).min(MOST_THREADS);
         PackingThreads { all, beside_caller: all.min(cpus - 1).max(1) }

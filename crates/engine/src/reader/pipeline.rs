@@ -430,6 +430,7 @@ pub(super) fn too_many_invalid(count: u64, tolerated: u64) -> Error {
 }
 
 impl Epoch {
+    #[doc(hidden)]
     pub fn timeline(&self) -> EpochConfig {
         let Epoch { read, samples, sweeps, index } = *self;
         EpochConfig { workers: read.workers(), samples, sweeps, index }
@@ -441,6 +442,7 @@ impl ReadConfig {
         WorkerConfig { workers: self.workers, rank: self.rank, cross_sweeps: self.cross_sweeps }
     }
 
+    #[doc(hidden)]
     pub fn pack(&self) -> PackConfig {
         PackConfig {
             workers: self.workers,

@@ -77,7 +77,7 @@ impl DecodeError {
     }
 
     /// The error of an image that has no file of its own.
-    pub fn into_error(self) -> Error {
+    pub(crate) fn into_error(self) -> Error {
         match self.is_memory {
             true => Error::new(ErrorKind::Memory, ExceptionClass::Runtime, self.message)
                 .with_detail(room::IMAGE.advice),
@@ -202,7 +202,7 @@ impl Decoder {
     }
 
     /// Damage in the data of the image that was decoded last, as far as they were looked at.
-    pub fn damage(&self) -> Option<String> {
+    pub(crate) fn damage(&self) -> Option<String> {
         let faults = self.jpeg.faults()?;
         Some(format!("the JPEG data are damaged: they have {faults}"))
     }

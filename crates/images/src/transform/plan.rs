@@ -85,7 +85,7 @@ impl Plan {
     }
 
     /// The part of the planned image that is shown in the end.
-    pub fn drawn(&self) -> Drawn {
+    pub(crate) fn drawn(&self) -> Drawn {
         self.drawn
     }
 

@@ -2,14 +2,13 @@
 //!
 //! Deserializers list utterances, in frame mode too: `compose::frames` takes utterances apart.
 
-pub mod features;
+pub(crate) mod features;
 mod keys;
-pub mod lattice;
+pub(crate) mod lattice;
 pub mod mlf;
 mod options;
 
-pub use features::HtkFeatureDeserializer;
-pub use features::{frames_of, values_of_frames};
-pub use lattice::LatticeDeserializer;
-pub use mlf::MlfDeserializer;
+pub use features::{HtkFeatureDeserializer, frames_of, values_of_frames};
+pub(crate) use lattice::LatticeDeserializer;
+pub(crate) use mlf::MlfDeserializer;
 pub use options::{HtkFeatureOptions, LatticeOptions, MlfOptions};

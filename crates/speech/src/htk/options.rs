@@ -170,7 +170,7 @@ impl Format for MlfOptions {
         let Context { corpus, pool, is_primary, labels_may_be_first, ahead, .. } = context;
         let is_primary = is_primary && !labels_may_be_first;
         let scanned = ahead.and_then(|ahead| ahead.downcast().ok()).map(|scanned| *scanned);
-        let opened = pool.install(|| MlfDeserializer::open_scanned(self, corpus, is_primary, scanned))?;
+        let opened = pool.install(|| MlfDeserializer::open(self, corpus, is_primary, scanned))?;
         Ok(AnyDeserializer::Known(Arc::new(opened)).into())
     }
 

@@ -74,7 +74,7 @@ impl Shared {
 
 impl KaldiDeserializer {
     /// Opens a script or an archive, and reads where its utterances are. Runs on a thread of the library's pool.
-    pub fn open(options: &KaldiOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+    pub(crate) fn open(options: &KaldiOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
         check(options, is_primary).map_err(|error| error.in_stream(&options.stream))?;
         let scan = Index::scan(options).map_err(|error| error.in_stream(&options.stream))?;
         Self::from_scan(options, corpus, scan)

@@ -40,7 +40,7 @@ pub enum Layout {
 
 /// A stream as the file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamHeader {
+pub(crate) struct StreamHeader {
     pub name: String,
     pub storage: Storage,
     pub element: ElementType,
@@ -57,7 +57,7 @@ impl StreamHeader {
 
 /// A chunk that has sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkRecord {
+pub(crate) struct ChunkRecord {
     /// Offset of its first byte in the file.
     pub start: u64,
     /// Offset past the last byte that can be its own.
@@ -68,7 +68,7 @@ pub struct ChunkRecord {
 
 /// The header of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     pub layout: Layout,
     pub streams: Vec<StreamHeader>,
     pub chunks: Vec<ChunkRecord>,

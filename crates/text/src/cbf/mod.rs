@@ -91,7 +91,7 @@ impl Common {
 
 impl BinaryDeserializer {
     /// Opens the file and reads its tables. Runs on a thread of the library's pool.
-    pub fn open(options: &BinaryOptions, corpus: &Corpus) -> Result<Self> {
+    pub(crate) fn open(options: &BinaryOptions, corpus: &Corpus) -> Result<Self> {
         check_corpus(options, corpus)?;
         Self::open_any(options, Some(options.element))
     }
@@ -154,7 +154,7 @@ impl BinaryDeserializer {
     /// Allows small numbers to be stored narrow, as packers can read them. To be called before anything is
     /// loaded.
     #[must_use]
-    pub fn narrow(self) -> Self {
+    pub(crate) fn narrow(self) -> Self {
         self.shared.common.forms(self.streams.len(), true);
         self
     }

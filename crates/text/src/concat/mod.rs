@@ -11,7 +11,7 @@ mod opening;
 #[cfg(test)]
 mod tests;
 
-pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
+pub(crate) use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
@@ -38,7 +38,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// A format whose files can be read one after the other.
-pub trait Format: Send + Sync + 'static {
+pub(crate) trait Format: Send + Sync + 'static {
     /// An open file. All files of a format object share the memory of their chunks.
     type File: Deserializer + 'static;
 
@@ -67,7 +67,7 @@ pub trait Format: Send + Sync + 'static {
 }
 
 /// Several files as one deserializer.
-pub struct Concat<F: Format> {
+pub(crate) struct Concat<F: Format> {
     streams: Vec<StreamInfo>,
     files: Arc<Files<F>>,
     /// Opens the other files while data are read; `None` if all were opened at once.

@@ -143,7 +143,7 @@ impl TextDeserializer {
     }
 
     /// Opens the file, and indexes it while it is read from front to back. Runs on a thread of the pool.
-    pub fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
+    pub(crate) fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
         Self::open_incremental_in(&InList::alone(options), options, corpus, pool)
     }
 
@@ -179,7 +179,7 @@ impl TextDeserializer {
     /// Allows small numbers to be stored narrow ([`cntk_reader_core::memory::compact::narrow`]), as
     /// packers can read them. To be called before anything is loaded.
     #[must_use]
-    pub fn narrow(mut self) -> Self {
+    pub(crate) fn narrow(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.narrow = true;
         }

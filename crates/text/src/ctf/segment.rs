@@ -4,7 +4,7 @@ use super::index::SequenceSpan;
 use super::parse::exact;
 use super::parse::fast::{FRONT, Fast, PADDING};
 use super::parse::output::Column;
-pub use super::parse::output::Output;
+pub(crate) use super::parse::output::Output;
 use super::parse::report::{Line, Report, Stop, WarningKind};
 use super::parse::rules::Rules;
 use cntk_reader_core::Result;

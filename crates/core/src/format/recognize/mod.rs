@@ -113,7 +113,7 @@ pub const IMAGE_ENDINGS: [&str; 11] =
     ["jpg", "jpeg", "png", "bmp", "tif", "tiff", "webp", "ppm", "pgm", "pbm", "pnm"];
 
 /// Bytes of a file that decide what it is.
-pub const HEAD: usize = 4096;
+pub(crate) const HEAD: usize = 4096;
 
 /// Lines that are looked at.
 const LINES: usize = 16;

@@ -160,7 +160,7 @@ pub struct Request<'a> {
 }
 
 /// Has a factory make a deserializer.
-pub fn make(factory: &dyn Factory, request: &Request<'_>) -> Result<AnyDeserializer> {
+pub(crate) fn make(factory: &dyn Factory, request: &Request<'_>) -> Result<AnyDeserializer> {
     let user = call("making it", || factory.make(request))?;
     streams::describe(&*user)?;
     let made = Registered { name: request.name.to_owned(), user, first: None };
@@ -200,7 +200,12 @@ impl Registered {
 
     /// Opens it. Without `composable`, sequences are listed by loaded chunks whatever the deserializer knows beforehand.
     /// `is_primary`: chunks and order of the reader are this deserializer's.
-    pub fn open(&self, composable: bool, is_primary: bool, corpus: &Arc<Corpus>) -> Result<AnyDeserializer> {
+    pub(crate) fn open(
+        &self,
+        composable: bool,
+        is_primary: bool,
+        corpus: &Arc<Corpus>,
+    ) -> Result<AnyDeserializer> {
         let user = Arc::clone(&self.user);
         Ok(match composable {
             true => {

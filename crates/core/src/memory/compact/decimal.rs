@@ -200,7 +200,7 @@ dispatch! {
 
 /// [`load`] as many values as fit into `target`, inlined into a function that is compiled for these instructions.
 #[inline(always)]
-pub fn load_by(instructions: impl InstructionSet, target: &mut [u8], stored: &[u8], form: Decimals) {
+pub(crate) fn load_by(instructions: impl InstructionSet, target: &mut [u8], stored: &[u8], form: Decimals) {
     let (target, power) = (target.as_chunks_mut().0, form.power());
     match form.size {
         1 => load_each::<1>(instructions, target, stored.as_chunks().0, power),

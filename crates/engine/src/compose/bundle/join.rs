@@ -27,7 +27,7 @@ pub struct Member {
 
 impl Member {
     /// A member that is joined by the rule of its own format.
-    pub fn new(name: String, deserializer: Arc<dyn Deserializer>) -> Member {
+    pub(crate) fn new(name: String, deserializer: Arc<dyn Deserializer>) -> Member {
         let mode = frame_mode(&*deserializer);
         Member { name, deserializer, mode }
     }

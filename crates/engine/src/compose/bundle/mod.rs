@@ -14,9 +14,10 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-pub use join::{JoinOptions, Member};
+pub(crate) use join::{JoinOptions, Member};
+pub(crate) use modes::check_frames;
 pub(super) use modes::too_few_frames;
-pub use modes::{Fit, FramePair, check_frames, frame_mode, frame_modes, unequal_lengths};
+pub use modes::{Fit, FramePair, frame_mode, frame_modes, unequal_lengths};
 
 use crate::pack::Packing;
 use chunk::{BundleChunk, BundleMap};
@@ -40,7 +41,7 @@ use share::Secondary;
 use std::sync::Arc;
 
 /// Several deserializers joined by key.
-pub struct Bundle {
+pub(crate) struct Bundle {
     streams: Vec<StreamInfo>,
     primary: Arc<dyn Deserializer>,
     secondaries: Vec<Secondary>,

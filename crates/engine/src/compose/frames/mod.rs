@@ -77,7 +77,11 @@ impl Frames {
     }
 
     /// [`Frames::new`] by another rule than the deserializer's own.
-    pub fn taken_by(inner: Arc<dyn Deserializer>, mode: InFrameMode, corpus: &Arc<Corpus>) -> Result<Frames> {
+    pub(crate) fn taken_by(
+        inner: Arc<dyn Deserializer>,
+        mode: InFrameMode,
+        corpus: &Arc<Corpus>,
+    ) -> Result<Frames> {
         let rule = if mode == InFrameMode::Whole { InFrameMode::Sliced } else { mode };
         let cuts = inner.streams().iter().map(|stream| cut(stream, rule)).collect();
         let weights = room::filled(inner.chunks().len(), None, room::INDEX)?;
@@ -86,7 +90,7 @@ impl Frames {
 
     /// The frames of a bundle that was [joined for that](super::bundle::JoinOptions::packing). In streams of members that are
     /// not taken apart every frame gets the whole sequence; it counts with that sequence's length then, if that is greater.
-    pub fn of_bundle(bundle: Bundle, corpus: &Arc<Corpus>) -> Result<Frames> {
+    pub(crate) fn of_bundle(bundle: Bundle, corpus: &Arc<Corpus>) -> Result<Frames> {
         let modes = bundle.stream_modes();
         let cuts = bundle.streams().iter().zip(modes).map(|(stream, mode)| cut(stream, mode)).collect();
         let bundle = Arc::new(bundle);

@@ -28,18 +28,18 @@ pub struct SequencePacker {
 
 impl SequencePacker {
     /// A packer for these streams. With `local_timeline` each worker fills its share of the minibatch size.
-    pub fn new(streams: Vec<StreamInfo>, local_timeline: bool) -> SequencePacker {
+    pub(crate) fn new(streams: Vec<StreamInfo>, local_timeline: bool) -> SequencePacker {
         SequencePacker::with(PackSpec::new(streams, false), local_timeline)
     }
 
     /// A packer for frames: each sequence must be one sample, and minibatches have one step and one lane per sample.
-    pub fn of_frames(streams: Vec<StreamInfo>, local_timeline: bool) -> SequencePacker {
+    pub(crate) fn of_frames(streams: Vec<StreamInfo>, local_timeline: bool) -> SequencePacker {
         SequencePacker::with(PackSpec::new(streams, true), local_timeline)
     }
 
     /// Makes errors about single sequences name their places.
     #[must_use]
-    pub fn explained(mut self, explain: Explain) -> SequencePacker {
+    pub(crate) fn explained(mut self, explain: Explain) -> SequencePacker {
         if let Some(spec) = Arc::get_mut(&mut self.spec) {
             spec.explain(explain);
         }
@@ -48,7 +48,7 @@ impl SequencePacker {
 
     /// Makes the packer report the memory of its minibatches to `meter`.
     #[must_use]
-    pub fn metered(mut self, meter: &Meter) -> SequencePacker {
+    pub(crate) fn metered(mut self, meter: &Meter) -> SequencePacker {
         self.scratch = PackScratch::of(MinibatchPool::metered(meter));
         self
     }
@@ -58,7 +58,7 @@ impl SequencePacker {
     /// Minibatches of 64 images of 500 x 375 pixels are 144 MB of floats: with this, decoding them whole takes two threads 0.52 of
     /// the time that one takes, and cutting out and scaling parts to 224 x 224 pixels 0.52 too.
     #[must_use]
-    pub fn copied_by(self, threads: usize) -> SequencePacker {
+    pub(crate) fn copied_by(self, threads: usize) -> SequencePacker {
         SequencePacker { helpers: Helpers::new(threads), ..self }
     }
 

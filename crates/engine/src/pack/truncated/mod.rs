@@ -38,7 +38,7 @@ pub struct TruncatedPacker {
 
 impl TruncatedPacker {
     /// A packer for these streams. It asks for one sequence at a time, which makes local and global timelines equivalent.
-    pub fn new(streams: Vec<StreamInfo>, _local_timeline: bool) -> TruncatedPacker {
+    pub(crate) fn new(streams: Vec<StreamInfo>, _local_timeline: bool) -> TruncatedPacker {
         TruncatedPacker {
             streams,
             pool: MinibatchPool::default(),
@@ -52,19 +52,19 @@ impl TruncatedPacker {
 
     /// Makes errors about single sequences name their places.
     #[must_use]
-    pub fn explained(self, explain: Explain) -> TruncatedPacker {
+    pub(crate) fn explained(self, explain: Explain) -> TruncatedPacker {
         TruncatedPacker { explain, ..self }
     }
 
     /// Gives indices that a sparse sample repeats their last value, as CNTK 2.7 does.
     #[must_use]
-    pub fn with_last_of_repeats(self) -> TruncatedPacker {
+    pub(crate) fn with_last_of_repeats(self) -> TruncatedPacker {
         TruncatedPacker { repeats: Repeats::Last, ..self }
     }
 
     /// Makes the packer report the memory of its minibatches to `meter`.
     #[must_use]
-    pub fn metered(mut self, meter: &Meter) -> TruncatedPacker {
+    pub(crate) fn metered(mut self, meter: &Meter) -> TruncatedPacker {
         self.pool = MinibatchPool::metered(meter);
         self
     }

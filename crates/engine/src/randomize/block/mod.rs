@@ -11,7 +11,7 @@ mod rolling;
 #[cfg(test)]
 mod tests;
 
-pub use order::{Span, chunk_order, chunk_windows};
+pub(crate) use order::{Span, chunk_order};
 
 use super::{
     EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, Window, WorkerConfig,

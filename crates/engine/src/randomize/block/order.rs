@@ -19,13 +19,6 @@ pub struct Span {
     pub end: u32,
 }
 
-impl Span {
-    /// Whether the position lies inside.
-    pub fn contains(self, position: u32) -> bool {
-        self.begin <= position && position < self.end
-    }
-}
-
 /// The chunks in the order of a sweep. There should be room for them.
 pub fn chunk_order(seed: u64, sweep: u64, chunks: u32, order: &mut Vec<ChunkId>) {
     order.clear();

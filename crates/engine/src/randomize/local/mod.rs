@@ -18,7 +18,7 @@ mod tests;
 mod tumbling;
 mod window;
 
-pub use window::{Chunks, LocalPosition};
+pub(crate) use window::{Chunks, LocalPosition};
 
 use super::{EpochConfig, Selection, WorkerConfig};
 use crate::randomize::Order;
@@ -86,7 +86,7 @@ impl LocalTimeline {
 
     /// Refuses every epoch but the first one, as CNTK 2.7 does.
     #[must_use]
-    pub fn with_first_epoch_only(mut self, is_so: bool) -> Self {
+    pub(crate) fn with_first_epoch_only(mut self, is_so: bool) -> Self {
         self.knows_first_epoch_only = is_so;
         self
     }
@@ -94,7 +94,7 @@ impl LocalTimeline {
     /// Starts an epoch at its beginning. Where samples lie is known only after they were read, so
     /// an epoch that is measured in samples is the first one, or it follows one that was read to
     /// its end.
-    pub fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
+    pub(crate) fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         epoch.workers.check()?;
         let start = self.start_of(epoch)?;
         self.enter_epoch(epoch)?;
@@ -134,7 +134,7 @@ impl LocalTimeline {
     }
 
     /// Takes over an epoch whose position follows by [`LocalTimeline::resume`].
-    pub fn enter_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
+    pub(crate) fn enter_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         epoch.workers.check()?;
         let limit = if epoch.is_in_sweeps() {
             Limit::Sweeps(epoch.last_sweep())
@@ -157,7 +157,7 @@ impl LocalTimeline {
 
     /// Changes workers. The position stays, and so does the limit in samples (as in CNTK 2.7). The worker's share of the
     /// current window changes.
-    pub fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
+    pub(crate) fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
         workers.check()?;
         if (workers.workers, workers.rank) != (self.workers.workers, self.workers.rank) {
             self.segment = None;
@@ -169,12 +169,12 @@ impl LocalTimeline {
     }
 
     /// Where the timeline stands.
-    pub fn position(&self) -> LocalPosition {
+    pub(crate) fn position(&self) -> LocalPosition {
         self.position
     }
 
     /// Goes to a position of this or another timeline over the same data.
-    pub fn resume(&mut self, position: LocalPosition) -> Result<()> {
+    pub(crate) fn resume(&mut self, position: LocalPosition) -> Result<()> {
         if self.windows.start(position.window).is_none() {
             let [key, _] = self.windows.keys();
             let message =
@@ -186,7 +186,7 @@ impl LocalTimeline {
     }
 
     /// This worker's samples of the epoch; `None` if that is measured in sweeps.
-    pub fn limit_in_samples(&self) -> Option<u64> {
+    pub(crate) fn limit_in_samples(&self) -> Option<u64> {
         match self.limit {
             Limit::Samples(samples) => Some(samples),
             Limit::Sweeps(_) => None,
@@ -194,7 +194,7 @@ impl LocalTimeline {
     }
 
     /// The number of chunks, if all of them were listed and none has a sequence.
-    pub fn empty_chunks(&self) -> Option<u32> {
+    pub(crate) fn empty_chunks(&self) -> Option<u32> {
         self.windows.empty_chunks()
     }
 
@@ -205,7 +205,12 @@ impl LocalTimeline {
 
     /// Selects the next sequences: at most `local` samples, but at least one sequence while there is one. On failure
     /// the position stays.
-    pub fn next(&mut self, local: u64, chunks: &mut dyn Chunks, selection: &mut Selection) -> Result<()> {
+    pub(crate) fn next(
+        &mut self,
+        local: u64,
+        chunks: &mut dyn Chunks,
+        selection: &mut Selection,
+    ) -> Result<()> {
         selection.clear();
         super::check_limits(u64::MAX, local)?;
         if local > LARGEST_MINIBATCH {

@@ -108,14 +108,14 @@ impl Chain {
     /// With `as_cntk`, images that have more channels than `Scale` declares are delivered as CNTK
     /// 2.7 does: the first values of each image. Otherwise they are an error.
     #[must_use]
-    pub fn in_cntks_place(mut self, as_cntk: bool) -> Chain {
+    pub(crate) fn in_cntks_place(mut self, as_cntk: bool) -> Chain {
         self.as_cntk = as_cntk;
         self
     }
 
     /// The channels that images should have when they are decoded: those that the first `Scale`
     /// declares, unless a transform of the user's comes before it.
-    pub fn channels(&self) -> Option<u32> {
+    pub(crate) fn channels(&self) -> Option<u32> {
         let first = self.stages.iter().find_map(|stage| match stage {
             Stage::Scale(options) => Some(Some(options.channels)),
             Stage::User { .. } => Some(None),
@@ -333,7 +333,7 @@ impl Chain {
     }
 
     /// Reports how many images the transforms have warned of. `name` is the file or the stream that they come from.
-    pub fn summarize(&self, name: &str) {
+    pub(crate) fn summarize(&self, name: &str) {
         self.cut.summarize(name);
         self.cropped.summarize(name);
         for stage in &self.stages {

@@ -75,7 +75,7 @@ pub fn frames_of(file: &DataFile) -> Result<u32> {
 
 impl HtkFeatureDeserializer {
     /// Reads the script files, and the header of the first utterance's file. Runs on a thread of the library's pool.
-    pub fn open(options: &HtkFeatureOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+    pub(crate) fn open(options: &HtkFeatureOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
         if options.expand && is_primary {
             let message = format!(
                 "Cannot expand utterances of the primary stream {}, please change your configuration.",
@@ -266,7 +266,7 @@ impl ChunkTable for HtkFeatureDeserializer {
 
 impl HtkFeatureDeserializer {
     /// Loads a chunk.
-    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+    pub(crate) fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let loaded = FeatureChunk::load(&self.shared, chunk);
         Ok(Arc::new(loaded.map_err(|error| error.in_stream(&self.streams[0].name))?))
     }

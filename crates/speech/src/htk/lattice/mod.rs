@@ -72,7 +72,7 @@ struct Span {
 
 impl LatticeDeserializer {
     /// Reads the tables of contents. Runs on a thread of the library's pool.
-    pub fn open(options: &LatticeOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+    pub(crate) fn open(options: &LatticeOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
         if is_primary {
             let message = "Lattice deserializer does not support primary mode, it cannot control chunking. Please specify \
                            HTK deserializer as the first deserializer in your config file.";
@@ -163,7 +163,7 @@ impl ChunkTable for LatticeDeserializer {
 
 impl LatticeDeserializer {
     /// Loads a chunk.
-    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+    pub(crate) fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let span = &self.shared.chunks[chunk as usize];
         let (path, state) = &self.shared.files[span.file as usize];
         let read = || {

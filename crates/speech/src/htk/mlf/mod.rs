@@ -21,7 +21,7 @@ mod utterances;
 mod write;
 
 pub use names::state_names;
-pub use open::{ScannedAhead, scan_ahead};
+pub(crate) use open::{ScannedAhead, scan_ahead};
 pub use states::StateList;
 pub use utterances::utterances;
 pub use write::MlfWriter;
@@ -52,7 +52,7 @@ use std::sync::Arc;
 pub const LARGEST_DIM: u64 = cntk_reader_core::limits::MOST_LABEL_CLASSES;
 
 /// Labels of the HTK master label format: one class a frame.
-pub struct MlfDeserializer {
+pub(crate) struct MlfDeserializer {
     streams: Vec<StreamInfo>,
     shared: MlfShared,
 }
@@ -89,13 +89,8 @@ struct LabelFile {
 }
 
 impl MlfDeserializer {
-    /// Opens the files. Runs on a thread of the library's pool.
-    pub fn open(options: &MlfOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
-        Self::open_scanned(options, corpus, is_primary, None)
-    }
-
-    /// As [`MlfDeserializer::open`], with what was scanned ahead.
-    pub fn open_scanned(
+    /// Opens the files, perhaps after they were scanned ahead. Runs on a thread of the library's pool.
+    pub(crate) fn open(
         options: &MlfOptions,
         corpus: &Arc<Corpus>,
         is_primary: bool,
@@ -174,7 +169,7 @@ impl ChunkTable for MlfDeserializer {
 
 impl MlfDeserializer {
     /// Loads a chunk.
-    pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+    pub(crate) fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         Ok(Arc::new(chunk::load(&self.shared, chunk)?))
     }
 }

@@ -67,7 +67,7 @@ impl StateList {
     }
 
     /// The file's content.
-    pub fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
@@ -100,19 +100,19 @@ impl StateList {
     }
 
     /// Number of states.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
 
     /// The name of a class.
-    pub fn name(&self, class: u32) -> Option<&[u8]> {
+    pub(crate) fn name(&self, class: u32) -> Option<&[u8]> {
         let Range { start, end } = self.names.get(class as usize)?;
         Some(&self.text[*start as usize..*end as usize])
     }
 
     /// The class of a name.
     #[inline]
-    pub fn class(&self, name: &[u8]) -> Option<u32> {
+    pub(crate) fn class(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hash(name);
         let mut place = self.place(hash);
         loop {
@@ -128,7 +128,7 @@ impl StateList {
     }
 
     /// Bytes of memory.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.text.len() + size_of_val(&*self.names) + size_of_val(&*self.slots)
     }
 

@@ -146,7 +146,7 @@ impl Index {
     /// built in the background as `ChunkTableExt::chunk` gets near it, and mistakes in the rest of
     /// the file are found only then. Small files, and files with an index cache, are indexed at
     /// once.
-    pub fn open_incremental(
+    pub(crate) fn open_incremental(
         file: &DataFile,
         options: &IndexOptions,
         corpus: &Arc<Corpus>,
@@ -228,13 +228,18 @@ impl Index {
     }
 
     /// Whether [`Index::check_ids`] compares anything.
-    pub fn is_doubtful(&self) -> bool {
+    pub(crate) fn is_doubtful(&self) -> bool {
         self.doubtful_cache.is_some()
     }
 
     /// Fails if sequences do not begin with their ids in `text`, whose first byte has the offset `base` in the file. An index that
     /// was built from the file is not compared, nor a cache that records the state of its data.
-    pub fn check_ids(&self, spans: impl Iterator<Item = SequenceSpan>, text: &[u8], base: u64) -> Result<()> {
+    pub(crate) fn check_ids(
+        &self,
+        spans: impl Iterator<Item = SequenceSpan>,
+        text: &[u8],
+        base: u64,
+    ) -> Result<()> {
         let Some(cache) = &self.doubtful_cache else { return Ok(()) };
         for span in spans {
             let id = span.offset.checked_sub(base).and_then(|at| text.get(at as usize..));
@@ -255,12 +260,12 @@ impl Index {
     }
 
     /// Whether every line is a sequence, whose key is the number of the line; otherwise lines begin with ids.
-    pub fn is_by_line(&self) -> bool {
+    pub(crate) fn is_by_line(&self) -> bool {
         self.by_line
     }
 
     /// The number of lines of a file whose keys are those numbers. The index must be complete.
-    pub fn lines(&self, file: &DataFile) -> Result<u64> {
+    pub(crate) fn lines(&self, file: &DataFile) -> Result<u64> {
         let last = self.chunks().len().checked_sub(1).map(|last| last as ChunkId);
         let last = last.and_then(|last| self.spans(last, 0..self.info(last).sequences).next_back());
         let (lines, end) = last.map_or((0, 0), |last| (last.key + 1, last.offset + u64::from(last.size)));
@@ -287,7 +292,7 @@ impl Index {
     }
 
     /// The index as one that is extended while the file is read, if it is.
-    pub fn incremental(&self) -> Option<&dyn IncrementalTable> {
+    pub(crate) fn incremental(&self) -> Option<&dyn IncrementalTable> {
         self.incremental.as_ref().map(|index| index as &dyn IncrementalTable)
     }
 
@@ -308,7 +313,7 @@ impl Index {
     }
 
     /// Declared lengths of a chunk's sequences.
-    pub fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+    pub(crate) fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         let (table, chunk, _) = self.locate(chunk);
         if table.samples.is_empty() {
             return Lengths::Ones;
@@ -362,12 +367,12 @@ impl Index {
     }
 
     /// [`Index::fingerprint`] of the first `chunks` chunks, as if the file had no others. They must be indexed.
-    pub fn fingerprint_of(&self, chunks: usize) -> u64 {
+    pub(crate) fn fingerprint_of(&self, chunks: usize) -> u64 {
         self.parts.fingerprint(chunks)
     }
 
     /// Where the last sequence of the first `chunks` chunks ends, which must be indexed.
-    pub fn end_of(&self, chunks: usize) -> u64 {
+    pub(crate) fn end_of(&self, chunks: usize) -> u64 {
         let Some(last) = chunks.checked_sub(1) else { return 0 };
         let sequences = self.info(last as ChunkId).sequences;
         let span = self.spans(last as ChunkId, sequences.saturating_sub(1)..sequences).next();
@@ -381,7 +386,7 @@ impl Index {
 }
 
 /// Warns if several sequences of some files have one key.
-pub fn warn_of_repeats(files: &[(&FileHandle, &Index)], corpus: &Corpus, log: &Logger) {
+pub(crate) fn warn_of_repeats(files: &[(&FileHandle, &Index)], corpus: &Corpus, log: &Logger) {
     let files: Vec<_> = files.iter().map(|(file, index)| (*file, &*index.parts)).collect();
     warnings::of_repeats(&files, corpus, log);
 }

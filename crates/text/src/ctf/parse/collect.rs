@@ -6,7 +6,7 @@ use cntk_reader_core::limits::{LONGEST_NAME, MOST_NAMES};
 
 /// One note of a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Note {
+pub(crate) struct Note {
     /// It counts against `maxErrors`, or ends reading; otherwise it is a warning.
     pub is_error: bool,
     /// What was found.
@@ -19,7 +19,7 @@ pub struct Note {
 
 /// The notes of one segment.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub(crate) struct Collected {
     /// The first notes, in the order in which they were made.
     pub notes: Vec<Note>,
     /// Number of all errors.
@@ -108,7 +108,7 @@ impl Collected {
 
 /// Names in a file that no stream has, each once.
 #[derive(Debug, Default)]
-pub struct UnknownNames {
+pub(crate) struct UnknownNames {
     /// The names, and whether a sample with that name is sparse: has a `:`.
     pub names: Vec<(Vec<u8>, bool)>,
     /// Which one was seen last.

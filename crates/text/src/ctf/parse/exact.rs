@@ -14,7 +14,7 @@ use cntk_reader_core::memory::compact::Value;
 use cntk_reader_core::runtime::log::Level;
 
 /// Reads one sequence from its bytes, `text`, and commits it. `text` is shorter than the span only if the file ends early.
-pub fn read_sequence<T: Value>(
+pub(crate) fn read_sequence<T: Value>(
     rules: &Rules,
     span: &SequenceSpan,
     text: &[u8],
@@ -35,7 +35,7 @@ pub fn read_sequence<T: Value>(
 /// The numbers of a sequence that its values cannot hold, which reading delivers without a note:
 /// the cause and the offset of each, and its stream. Numbers in samples that are left out are not
 /// among them.
-pub fn unusual_numbers<T: Value>(
+pub(crate) fn unusual_numbers<T: Value>(
     rules: &Rules,
     span: &SequenceSpan,
     text: &[u8],

@@ -23,14 +23,14 @@ use cntk_reader_core::memory::compact::Value;
 use cntk_reader_core::runtime::log::Level;
 
 /// Bytes after a text that this parser may read.
-pub const PADDING: usize = BLOCK + TAIL;
+pub(crate) const PADDING: usize = BLOCK + TAIL;
 
 /// Bytes before a text that this parser may read.
-pub const FRONT: usize = LEAD;
+pub(crate) const FRONT: usize = LEAD;
 
 /// The parser for one file.
 #[derive(Debug)]
-pub struct Fast {
+pub(crate) struct Fast {
     /// The streams of the file.
     pub streams: Vec<Stream>,
     longest_alias: usize,
@@ -103,7 +103,7 @@ impl Fast {
 
 /// The parser for one segment: it remembers what lines look like.
 #[derive(Debug)]
-pub struct FastSegment<'a> {
+pub(crate) struct FastSegment<'a> {
     fast: &'a Fast,
     template: Template,
     /// The stream that came after each stream when it was last seen, and the first one of the sequence before.

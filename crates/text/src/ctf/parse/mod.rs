@@ -54,15 +54,15 @@
 
 mod bad_id;
 mod blocks;
-pub mod collect;
+pub(crate) mod collect;
 mod dense;
-pub mod exact;
-pub mod fast;
+pub(crate) mod exact;
+pub(crate) mod fast;
 mod mixed;
 mod names;
 pub mod number;
-pub mod output;
-pub mod report;
+pub(crate) mod output;
+pub(crate) mod report;
 pub mod rules;
 mod simd;
 mod sparse;

@@ -28,7 +28,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// The byte that was found in place of a digit.
-    pub fn found(self) -> Option<u8> {
+    pub(crate) fn found(self) -> Option<u8> {
         match self {
             Flaw::Start(byte) | Flaw::Sign(byte) | Flaw::Exponent(byte) | Flaw::ExponentSign(byte) => {
                 Some(byte)
@@ -113,7 +113,7 @@ fn defined(quotient: f64) -> f64 {
 /// The product of a number and a power of ten as x86-64 makes it, on every processor: a number that is a NaN stays that
 /// NaN, and zero times infinity is [`NAN_OF_X86`].
 #[inline(always)]
-pub fn scaled(number: f64, power: f64) -> f64 {
+pub(crate) fn scaled(number: f64, power: f64) -> f64 {
     let product = number * power;
     match product.is_nan() {
         true if number.is_nan() => number,
@@ -138,18 +138,18 @@ unsafe extern "C" {
 const LARGEST_EXPONENT: usize = 400;
 
 /// `power_of_ten(-400 ..= 400)`, computed when the first exponent is met.
-pub static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
+pub(crate) static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
     let limit = LARGEST_EXPONENT as i32;
     (-limit..=limit).map(|exponent| power_of_ten(f64::from(std::hint::black_box(exponent)))).collect()
 });
 
 /// [`usual_powers`] covers exponents from minus this to plus this. A product of them and of eight digits is finite and not 0, unless
 /// the digits are.
-pub const USUAL_EXPONENT: i32 = 300;
+pub(crate) const USUAL_EXPONENT: i32 = 300;
 
 /// `power_of_ten(-300 ..= 300)`.
 #[inline(always)]
-pub fn usual_powers() -> &'static [f64] {
+pub(crate) fn usual_powers() -> &'static [f64] {
     let beyond = LARGEST_EXPONENT - USUAL_EXPONENT as usize;
     POWERS.get(beyond..=2 * LARGEST_EXPONENT - beyond).unwrap_or_default()
 }
@@ -157,7 +157,7 @@ pub fn usual_powers() -> &'static [f64] {
 /// The element of [`POWERS`] for a whole number as the exponent, if there is one: whatever is beyond the table, however large, has a
 /// place beyond its end.
 #[inline(always)]
-pub fn power(powers: &[f64], exponent: f64) -> Option<f64> {
+pub(crate) fn power(powers: &[f64], exponent: f64) -> Option<f64> {
     powers.get((exponent as i64).wrapping_add(LARGEST_EXPONENT as i64) as usize).copied()
 }
 
@@ -165,7 +165,7 @@ pub fn power(powers: &[f64], exponent: f64) -> Option<f64> {
 const LONGEST_RUN: usize = 40;
 
 /// `10^k` as CNTK computes it, by `k` multiplications with ten. Exact up to `10^22`.
-pub const DIVISORS: [f64; LONGEST_RUN + 1] = {
+pub(crate) const DIVISORS: [f64; LONGEST_RUN + 1] = {
     let mut table = [1.0; LONGEST_RUN + 1];
     let mut k = 1;
     while k < table.len() {
@@ -203,7 +203,7 @@ fn run(text: &[u8], at: usize) -> Option<(f64, usize)> {
 /// A run of 1 to 15 digits from byte `at` on as an integer, and the place after it. `None` if there is none, or if the text
 /// ends less than eight bytes after it.
 #[inline(always)]
-pub fn integer(text: &[u8], at: usize) -> Option<(u64, usize)> {
+pub(crate) fn integer(text: &[u8], at: usize) -> Option<(u64, usize)> {
     let (count, digits) = leading_digits(load8(text, at)?);
     if count < 8 {
         return (count > 0).then(|| (joined(digits, count), at + count as usize));
@@ -219,7 +219,7 @@ pub fn integer(text: &[u8], at: usize) -> Option<(u64, usize)> {
 /// [`read`] for numbers in the middle of a text: the number that begins at byte `at`, and the place after it. `None` if there
 /// is none, if it is so long that [`read`] has to look, or if the text ends less than eight bytes after it.
 #[inline(always)]
-pub fn quick(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
+pub(crate) fn quick(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
     let sign = *text.get(at)?;
     let negative = sign == b'-';
     at += usize::from(negative | (sign == b'+'));
@@ -250,7 +250,7 @@ pub fn quick(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
 /// to be an `f32`, it is read with its point left out and divided once, as [`Simd`](super::simd::Simd) does with several: that is what CNTK's
 /// steps give. Samples of one decimal take 0.86 of the time of [`quick`], single entries 0.96.
 #[inline(always)]
-pub fn value<T: Value>(text: &[u8], at: usize) -> Option<(T, usize)> {
+pub(crate) fn value<T: Value>(text: &[u8], at: usize) -> Option<(T, usize)> {
     let negative = *text.get(at)? == b'-';
     let first = at + usize::from(negative);
     let (whole, end, digits) = leading_runs(load8(text, first)?);

@@ -28,7 +28,7 @@ impl<T: Zeroable> ScratchVec<T> {
     /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them, which
     /// [`ScratchVec::missing`] remembers.
     #[inline(always)]
-    pub fn spare(&mut self, count: usize) -> Option<&mut [T]> {
+    pub(crate) fn spare(&mut self, count: usize) -> Option<&mut [T]> {
         if self.storage.len() - self.length < count {
             self.grow(count)?;
         }
@@ -51,25 +51,25 @@ impl<T: Zeroable> ScratchVec<T> {
 
     /// `N` values, `ahead` values after the last one, if [`ScratchVec::spare`] made room for them before.
     #[inline(always)]
-    pub fn chunk<const N: usize>(&mut self, ahead: usize) -> Option<&mut [T; N]> {
+    pub(crate) fn chunk<const N: usize>(&mut self, ahead: usize) -> Option<&mut [T; N]> {
         self.storage.get_mut(self.length.wrapping_add(ahead)..)?.first_chunk_mut()
     }
 
     /// Lets the next `count` values count. They must be within what [`ScratchVec::spare`] gave.
     #[inline(always)]
-    pub fn advance(&mut self, count: usize) {
+    pub(crate) fn advance(&mut self, count: usize) {
         debug_assert!(count <= self.storage.len() - self.length);
         self.length += count;
     }
 
     /// How many values count.
     #[inline(always)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length
     }
 
     /// Appends a value, if there is memory for it.
-    pub fn push(&mut self, value: T) {
+    pub(crate) fn push(&mut self, value: T) {
         if let Some([first, ..]) = self.spare(1) {
             *first = value;
             self.length += 1;
@@ -78,18 +78,18 @@ impl<T: Zeroable> ScratchVec<T> {
 
     /// Drops all values after the first `length`.
     #[inline(always)]
-    pub fn truncate(&mut self, length: usize) {
+    pub(crate) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
     /// Drops all values, and forgets that there was no memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.length, self.missing) = (0, 0);
     }
 
     /// The bytes that there was no memory for since the last [`ScratchVec::clear`], if there was not enough: values are missing
     /// then.
-    pub fn missing(&self) -> Option<usize> {
+    pub(crate) fn missing(&self) -> Option<usize> {
         (self.missing > 0).then_some(self.missing)
     }
 
@@ -134,17 +134,17 @@ pub struct Column<T> {
 
 impl<T: Value> Column<T> {
     /// Samples of the unfinished sequence.
-    pub fn samples_here(&self) -> usize {
+    pub(crate) fn samples_here(&self) -> usize {
         self.samples - self.mark.0
     }
 
     /// Values of the unfinished sequence.
-    pub fn values_here(&self) -> usize {
+    pub(crate) fn values_here(&self) -> usize {
         self.values.len() - self.mark.1
     }
 
     /// Drops all values, and entries, after the first `length`.
-    pub fn truncate(&mut self, length: usize) {
+    pub(crate) fn truncate(&mut self, length: usize) {
         self.values.truncate(length);
         self.indices.truncate(length);
     }
@@ -162,7 +162,7 @@ pub struct Output<T> {
 
 impl<T: Value> Output<T> {
     /// Empties it for a segment of a file with these rules.
-    pub fn reset(&mut self, rules: &Rules) {
+    pub(crate) fn reset(&mut self, rules: &Rules) {
         self.columns.resize_with(rules.streams.len(), Column::default);
         self.skipped.clear();
         self.sequences = 0;
@@ -179,7 +179,7 @@ impl<T: Value> Output<T> {
     }
 
     /// Fails if there was no memory for something that was parsed since the last [`Output::reset`].
-    pub fn check_memory(&self) -> Result<()> {
+    pub(crate) fn check_memory(&self) -> Result<()> {
         let of_column = |column: &Column<T>| {
             let Column { values, indices, offsets, sequence_offsets, .. } = column;
             let lists = [indices.missing(), offsets.missing(), sequence_offsets.missing()];
@@ -190,17 +190,17 @@ impl<T: Value> Output<T> {
     }
 
     /// Bytes that it has room for, of values and indices: also of those that were dropped.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.columns.iter().map(|column| column.values.bytes() + column.indices.bytes()).sum()
     }
 
     /// Number of finished sequences.
-    pub fn sequences(&self) -> u32 {
+    pub(crate) fn sequences(&self) -> u32 {
         self.sequences
     }
 
     /// Ends the sequence: what was written since the last one is its data.
-    pub fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         for column in &mut self.columns {
             column.sequence_offsets.push(column.samples as u32);
             column.mark = (column.samples, column.values.len());
@@ -209,7 +209,7 @@ impl<T: Value> Output<T> {
     }
 
     /// Drops what was written since the last sequence.
-    pub fn roll_back(&mut self) {
+    pub(crate) fn roll_back(&mut self) {
         for column in &mut self.columns {
             column.samples = column.mark.0;
             column.truncate(column.mark.1);
@@ -219,7 +219,12 @@ impl<T: Value> Output<T> {
 
     /// The finished sequences with a value that is infinite or NaN, ascending. `is_sparse` and
     /// `dim` are those of the stream.
-    pub fn not_finite(&self, stream: usize, is_sparse: bool, dim: usize) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn not_finite(
+        &self,
+        stream: usize,
+        is_sparse: bool,
+        dim: usize,
+    ) -> impl Iterator<Item = u32> + '_ {
         let column = &self.columns[stream];
         let start = move |sample: u32| match is_sparse {
             true => column.offsets.get(sample as usize).map_or(0, |&entry| entry as usize),
@@ -232,7 +237,7 @@ impl<T: Value> Output<T> {
     }
 
     /// Leaves the sequence out.
-    pub fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         self.roll_back();
         self.skipped.push(self.sequences);
         self.commit();

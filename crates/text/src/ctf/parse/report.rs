@@ -71,7 +71,7 @@ pub enum Cause {
 
 impl Cause {
     /// Whether it is noticed when the sequence has ended, and lies in the sequence as a whole.
-    pub fn is_of_sequence(&self) -> bool {
+    pub(crate) fn is_of_sequence(&self) -> bool {
         matches!(
             self,
             Cause::FewLines { .. }
@@ -125,7 +125,7 @@ impl Cause {
     }
 
     /// What becomes of it, and what to do, as whole sentences. Empty where the words say it.
-    pub fn remedy(self) -> &'static str {
+    pub(crate) fn remedy(self) -> &'static str {
         match self {
             Cause::ShortSample { .. } => {
                 "The missing values are zeros. Set ‹dim› to the number of values, or write all of them."
@@ -200,7 +200,7 @@ impl Cause {
 
 /// Warnings that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WarningKind {
+pub(crate) struct WarningKind {
     /// The plural of a noun.
     pub what: &'static str,
     /// Number of the stream.
@@ -209,7 +209,7 @@ pub struct WarningKind {
 
 /// A line for the log.
 #[derive(Debug)]
-pub struct Line {
+pub(crate) struct Line {
     /// How important it is.
     pub level: Level,
     /// Its text.
@@ -219,11 +219,11 @@ pub struct Line {
 }
 
 /// Name of a line in [`Cause::Ended`]: a text may end there without harm. CNTK also reports it if the text ends in a number.
-pub const IN_LINE: &str = "an input row";
+pub(crate) const IN_LINE: &str = "an input row";
 
 /// The sequence and the stream that are being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Context {
+pub(crate) struct Context {
     /// Key of the sequence.
     pub key: SequenceKey,
     /// Number of the stream.
@@ -232,7 +232,7 @@ pub struct Context {
 
 /// Why reading cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Whether this ends reading however many errors are tolerated. Otherwise it was one error too many.
     pub fatal: bool,
     /// Number of errors before this one in the report.
@@ -281,19 +281,19 @@ impl Failure {
 }
 
 /// CNTK's message for too many errors.
-pub fn limit_text(rules: &Rules) -> String {
+pub(crate) fn limit_text(rules: &Rules) -> String {
     format!("Reached the maximum number of allowed errors while reading the input file ({}).", rules.file)
 }
 
 /// What a parser returns when it cannot continue. Boxed, so that results stay small.
-pub type Stop = Box<Failure>;
+pub(crate) type Stop = Box<Failure>;
 
 /// Most bytes of messages that a report holds back. Beyond that it writes them at once, possibly out of order.
 const PENDING_BYTES: usize = 1 << 20;
 
 /// Messages and errors of one segment. Messages are held back until those of earlier segments are written.
 #[derive(Debug)]
-pub struct Report<'a> {
+pub(crate) struct Report<'a> {
     rules: &'a Rules,
     silent: bool,
     lines: Vec<Line>,

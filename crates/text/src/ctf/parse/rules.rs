@@ -103,26 +103,26 @@ impl Rules {
     }
 
     /// A key as messages show it.
-    pub fn key_text(&self, key: SequenceKey) -> String {
+    pub(crate) fn key_text(&self, key: SequenceKey) -> String {
         self.corpus.text_of(key)
     }
 }
 
 /// Whether a byte is white space inside a line, which ends a name and separates values.
 #[inline(always)]
-pub fn is_value_delimiter(byte: u8) -> bool {
+pub(crate) fn is_value_delimiter(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
 /// Whether a byte ends a sample. Bytes are signed in CNTK, so the bytes of UTF-8 beyond ASCII count as control characters;
 /// 0x7f does not.
 #[inline(always)]
-pub fn is_non_printable(byte: u8) -> bool {
+pub(crate) fn is_non_printable(byte: u8) -> bool {
     (byte as i8) < 0x20
 }
 
 /// Whether a byte ends a name.
 #[inline(always)]
-pub fn ends_name(byte: u8) -> bool {
+pub(crate) fn ends_name(byte: u8) -> bool {
     byte == b'|' || byte == b' ' || is_non_printable(byte)
 }

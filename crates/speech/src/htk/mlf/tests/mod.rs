@@ -47,7 +47,7 @@ pub fn corpus() -> Arc<Corpus> {
 
 pub fn open(options: &MlfOptions, corpus: &Arc<Corpus>) -> Result<MlfDeserializer> {
     let pool = Pool::shared().expect("a pool");
-    pool.install(|| MlfDeserializer::open(options, corpus, false))
+    pool.install(|| MlfDeserializer::open(options, corpus, false, None))
 }
 
 /// A key, and class and value of each frame, or `None` for an invalid utterance.

@@ -236,7 +236,7 @@ fn files_of_a_list_are_read_one_after_the_other() {
 fn options_that_cntk_refuses_are_refused_with_its_words() {
     let pool = Pool::shared().expect("a pool");
     let refused = |options: &MlfOptions, is_primary| {
-        let opened = pool.install(|| MlfDeserializer::open(options, &corpus(), is_primary));
+        let opened = pool.install(|| MlfDeserializer::open(options, &corpus(), is_primary, None));
         let error = opened.err().expect("it is refused");
         (error.message().to_owned(), error.class())
     };
