@@ -10,6 +10,7 @@ use crate::errors;
 use cntk_reader::{Error, Result};
 use cntk_reader_core::runtime::exit;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use std::cell::Cell;
 
 /// Characters of an exception's text that an error repeats.
@@ -81,14 +82,24 @@ pub fn release(object: Py<PyAny>) {
     });
 }
 
+/// A text with escapes for the surrogates in it, which are no characters.
+fn plain(text: &Bound<'_, PyString>) -> PyResult<String> {
+    // The text may be of a class of users'.
+    let class = text.py().get_type::<PyString>();
+    class
+        .call_method1("encode", (text, "utf-8", "backslashreplace"))?
+        .extract::<Vec<u8>>()
+        .map(|text| String::from_utf8_lossy(&text).replace('\0', " "))
+}
+
 /// The error for an exception of users' code.
 fn failed(py: Python<'_>, user: &Bound<'_, PyAny>, what: &str, exception: PyErr) -> Error {
     let class = |object: &Bound<'_, PyAny>| {
         object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
     };
     let value = exception.value(py);
-    let text = match value.str() {
-        Ok(text) => text.to_string_lossy().replace('\0', " "),
+    let text = match value.str().and_then(|text| plain(&text)) {
+        Ok(text) => text,
         Err(other) => format!("(its text cannot be made: __str__ raises {})", class(other.value(py))),
     };
     let length = text.chars().count();
