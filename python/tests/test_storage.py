@@ -134,6 +134,44 @@ class StorageTest(unittest.TestCase):
         with self.assertRaisesRegex(ReaderError, "mount it first"):
             values("memory-test://digits")
 
+    def test_exceptions_are_causes_of_errors(self):
+        system = Memory()
+        system.files["memory-test://digits"] = DIGITS.read_bytes()
+        mount("memory-test", system)
+        self.addCleanup(unmount, "memory-test")
+        error = KeyError("a bug")
+        system.failures.append(error)
+        with self.assertRaises(ReaderError) as caught:
+            values("memory-test://digits")
+        self.assertIs(caught.exception.__cause__, error)
+        self.assertIsNotNone(error.__traceback__)
+
+    def test_bytes_of_every_kind(self):
+        data = DIGITS.read_bytes()
+        system = Memory()
+        system.files["memory-test://digits"] = data
+        mount("memory-test", system)
+        self.addCleanup(unmount, "memory-test")
+
+        def pairs(bytes_):
+            return memoryview(bytes_).cast("H") if len(bytes_) % 2 == 0 else bytes_
+
+        def every_second(bytes_):
+            return memoryview(bytes(byte for byte in bytes_ for _ in range(2)))[::2]
+
+        def reads(kind, more=0):
+            def read_at(_, offset, count):
+                return kind(data[offset : offset + count] + bytes(more))
+
+            return patch.object(MemoryFile, "read_at", read_at)
+
+        for kind in (bytearray, memoryview, pairs, every_second):
+            with self.subTest(kind), reads(kind):
+                np.testing.assert_array_equal(values("memory-test://digits"), values(DIGITS))
+        for kind, message in ((bytes, "at most"), (bytearray, "at most"), (list, "gives bytes, and list is none")):
+            with self.subTest(kind), reads(kind, more=2**20), self.assertRaisesRegex(ReaderError, message):
+                values("memory-test://digits")
+
     def test_file_systems_of_fsspec(self):
         files = {"digits": DIGITS.read_bytes()}
         try:
