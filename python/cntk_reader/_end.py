@@ -17,6 +17,10 @@ def free_at_end(source: _native.Source) -> None:
     _open.add(source)
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_native.after_fork_in_child)
+
+
 @atexit.register
 def _at_exit() -> None:
     _native.end_calls()

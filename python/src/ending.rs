@@ -80,6 +80,12 @@ pub fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
     })
 }
 
+/// In the child of a fork there is no other thread.
+#[pyfunction]
+fn after_fork_in_child() {
+    SECTIONS.store(DEPTH.get(), Ordering::SeqCst);
+}
+
 /// From now on no callback begins, and threads other than the main one do not return from the
 /// library.
 #[pyfunction]
@@ -104,6 +110,7 @@ fn await_calls(py: Python<'_>) -> PyResult<()> {
 
 /// Adds the functions to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(after_fork_in_child, module)?)?;
     module.add_function(wrap_pyfunction!(end_calls, module)?)?;
     module.add_function(wrap_pyfunction!(await_calls, module)?)
 }
