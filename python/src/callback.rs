@@ -72,8 +72,8 @@ pub fn call_quietly(user: &Py<PyAny>, work: impl for<'py> FnOnce(&Bound<'py, PyA
     });
 }
 
-/// Drops an object now, on whatever thread, and not when a thread of Python comes by: its memory
-/// may be large. Users' code may run meanwhile, as `__del__`.
+/// Drops an object at once, on any thread: PyO3 would put it off until the next thread attaches,
+/// and the object may keep much memory. Users' code may run in it, such as `__del__`.
 pub fn release(object: Py<PyAny>) {
     let Some(_inside) = exit::enter() else { return };
     Python::try_attach(|py| {

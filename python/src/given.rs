@@ -18,8 +18,8 @@ use std::sync::Arc;
 pub struct Memory(Option<Py<PyAny>>);
 
 impl Memory {
-    /// The memory of all arrays that this object refers to. Users' code must not know the object,
-    /// so that it refers to them until it is freed.
+    /// The memory of all arrays that this object refers to. No other code may have the object, so
+    /// that it refers to them until it is freed.
     pub fn of(object: &Bound<'_, PyAny>) -> Arc<dyn Send + Sync> {
         Arc::new(Memory(Some(object.clone().unbind())))
     }
@@ -123,9 +123,9 @@ fn in_place(
     owner: &Arc<dyn Send + Sync>,
 ) -> PyResult<Buffer> {
     let scalar = scalar(array)?;
-    // SAFETY: the bytes are those that the array's shape and strides lead to, which NumPy, or
-    // users who make strides by themselves, answer for. The callers' `owner` keeps the array and
-    // with it the memory. The package's manual demands that nobody changes the values meanwhile.
+    // SAFETY: shape and strides of an array lead to readable bytes; NumPy sees to that, or users
+    // who make strides by themselves (`as_strided`). `owner` keeps the array, and so its memory.
+    // The manual of users' deserializers forbids changes of the values meanwhile.
     Ok(unsafe { Buffer::from_raw(bytes.start, bytes.count, scalar, Arc::clone(owner)) })
 }
 
