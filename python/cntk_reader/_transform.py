@@ -5,7 +5,7 @@ The library calls them while it reads a minibatch, one call at a time, on the th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -134,7 +134,6 @@ def applied(user: Transform, image: Array, random: int, draw: tuple[float, ...],
     made = np.asarray(user.apply_drawn(image, random, Draw._make(draw)))
     if made.shape != target.shape or made.dtype != target.dtype:
         raise ValueError(
-            f"apply gives an array {made.shape} of {made.dtype}, but result has said {target.shape} of "
-            f"{target.dtype}."
+            f"apply gives an array {made.shape} of {made.dtype}, but result has said {target.shape} of {target.dtype}."
         )
     return np.ascontiguousarray(made)
