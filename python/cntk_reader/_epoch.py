@@ -87,10 +87,13 @@ class Epoch:
         self.index: int | None = None
 
     def __iter__(self) -> Iterator[Minibatch]:
+        return _native.Steps(self._source, self._share, self._enter)
+
+    def _enter(self, size: int | None, workers: int | None, rank: int | None) -> int:
+        """A loop begins; the number of the loop."""
         source = self._source
-        size, workers, rank = self._share
         self.index = source._begin(self._unit, self._number(), source._share(size, workers, rank))
-        return _native.Steps(source, self._share, source._enter_loop())
+        return source._enter_loop()
 
     def _number(self) -> int | None:
         """The number of the epoch that the next loop reads; None: the one that follows, or the rest of a restored one."""

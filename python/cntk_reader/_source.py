@@ -437,14 +437,15 @@ class MinibatchSource(OpenReader):
         """
         arguments = minibatch_size_in_samples, num_data_partitions, partition_index
         self._share(*arguments)
-        return _native.Steps(self, arguments, 0)
+        return _native.Steps(self, arguments, self._enter_limits)
 
-    def _enter_limits(self, size: int | None, workers: int | None, rank: int | None) -> None:
-        """A loop over what the limits allow begins: after the end the next part."""
+    def _enter_limits(self, size: int | None, workers: int | None, rank: int | None) -> int:
+        """A loop over what the limits allow begins: after the end the next part. Another loop may go on with it."""
         span, _, is_over = self._current()
         if span is not None and is_over and self._limits.has_end:
             share = self._share(size, workers, rank)
             self._begin(self._limits, None if span.at(0) == self._limits else 0, share)
+        return 0
 
     def __iter__(self) -> Iterator[Minibatch]:
         return self.minibatches()

@@ -1,6 +1,7 @@
 //! File systems of Python programs.
 
 use crate::callback::{call, call_quietly};
+use crate::ending::detached;
 use crate::errors::IntoPython;
 use cntk_reader::Result;
 use cntk_reader_core::file::mounted::{self, FileSystem, RemoteFile};
@@ -193,7 +194,7 @@ impl Drop for System {
 #[pyfunction]
 fn mount(py: Python<'_>, scheme: String, file_system: Py<PyAny>) -> PyResult<()> {
     let system = Arc::new(Mounted(Arc::new(System::new(file_system))));
-    py.detach(|| mounted::mount(&scheme, system)).python(py)
+    detached(py, || mounted::mount(&scheme, system)).python(py)
 }
 
 /// Ends what `mount` began.
@@ -204,7 +205,7 @@ fn unmount(py: Python<'_>, scheme: String) -> PyResult<()> {
         mounted::unmount(scheme);
         Ok(())
     };
-    py.detach(|| ended(&scheme)).python(py)
+    detached(py, || ended(&scheme)).python(py)
 }
 
 /// Whether any file system of Python is in use.

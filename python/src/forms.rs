@@ -1,6 +1,7 @@
 //! The forms of a stream's sequences: padded, packed, indices.
 
 use crate::arrays::{self, Dtype};
+use crate::ending::{Section, detached};
 use crate::errors::IntoPython;
 use crate::minibatch::StreamMinibatch;
 use cntk_reader::Result;
@@ -103,7 +104,7 @@ impl FromPyObject<'_, '_> for FillIndex {
 
 /// Does some work, without the interpreter's lock if it is much.
 fn packing<R: Send>(py: Python<'_>, size: usize, work: impl FnOnce() -> R + Send) -> R {
-    if size < MANY { work() } else { py.detach(work) }
+    if size < MANY { work() } else { detached(py, work) }
 }
 
 fn list<T>(count: usize) -> Result<Vec<T>> {
@@ -165,6 +166,7 @@ impl StreamMinibatch {
         value: Fill,
         length: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let Fill(fill) = value;
         let (sequences, length) = self.padded_length(length)?;
         let shape = self.shape(&[sequences, length]);
@@ -201,6 +203,7 @@ impl StreamMinibatch {
     ///         torch.from_numpy(values), torch.from_numpy(offsets), max_seqlen=longest
     ///     )
     fn packed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let extent = self.layout().extent();
         let (shape, size) =
             (self.shape(&[extent.samples]), extent.samples.saturating_mul(self.part().sample_size()));
@@ -222,6 +225,7 @@ impl StreamMinibatch {
     /// The mask of :meth:`padded` alone: (sequences, samples of the longest), true where there is a
     /// sample.
     fn padded_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let extent = self.layout().extent();
         let mask = self.mask_of(extent.longest).python(py)?;
         mask_array(py, mask, [extent.sequences, extent.longest])
@@ -236,6 +240,7 @@ impl StreamMinibatch {
         value: FillIndex,
         length: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let FillIndex(fill) = value;
         let (sequences, length) = self.padded_length(length)?;
         let work = || -> Result<_> {
@@ -251,6 +256,7 @@ impl StreamMinibatch {
     /// The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,),
     /// ``offsets``, ``longest``.
     fn packed_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let extent = self.layout().extent();
         let work = || -> Result<_> {
             let mut values = list(extent.samples)?;
@@ -270,6 +276,7 @@ impl StreamMinibatch {
     /// In the order of :meth:`packed`. The stream may be sparse or dense; samples that are not
     /// one-hot are an error.
     fn indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let mut values = list(self.layout().samples()).python(py)?;
         packing(py, self.layout().samples(), || self.forms().pack_indices(&mut values)).python(py)?;
         let shape = [values.len()];
@@ -282,6 +289,7 @@ impl StreamMinibatch {
     /// Values of an index that a sample has more than once add up. Views where the data are so
     /// already, else copies.
     fn canonical<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let is_canonical = match self.is_double() {
             true => self.part().sparse::<f64>().map(|columns| is_canonical(columns.indices, columns.offsets)),
             false => {

@@ -8,9 +8,10 @@ use crate::ending;
 use crate::errors::IntoPython;
 use cntk_reader::Result;
 use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::runtime::fork::Process;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -39,12 +40,28 @@ pub fn note(interrupted: bool) {
     INTERRUPTED.store(interrupted, Ordering::Relaxed);
 }
 
+thread_local! {
+    /// Whether this is the main thread of the process.
+    static IS_MAIN: Cell<Option<(Process, bool)>> = const { Cell::new(None) };
+}
+
 /// Whether this thread is the one that gets signals. After a fork that is the thread that forked.
-pub fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
-    static MAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    static IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let main = MAIN.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
-    IDENT.import(py, "threading", "get_ident")?.call0()?.eq(main)
+pub fn is_main_thread(py: Python<'_>) -> bool {
+    if let Some((process, is_main)) = IS_MAIN.get()
+        && process.is_current()
+    {
+        return is_main;
+    }
+    // Without an answer nothing is cut off.
+    let is_main = find_main_thread(py).unwrap_or(true);
+    IS_MAIN.set(Some((Process::current(), is_main)));
+    is_main
+}
+
+fn find_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    threading.call_method0("get_ident")?.eq(main)
 }
 
 /// The outcome of a call: its result, or its panic.
@@ -87,7 +104,7 @@ pub fn interruptible<R: Send + 'static>(
     canceller: &Canceller,
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> PyResult<R> {
-    if !is_main_thread(py)? {
+    if !is_main_thread(py) {
         return ending::detached(py, work).python(py);
     }
     // A handler of a signal that has come already may raise.

@@ -1,6 +1,7 @@
 //! Minibatches and their streams: arrays over their own memory.
 
 use crate::arrays::{self, Dtype};
+use crate::ending::Section;
 use crate::errors::IntoPython;
 use crate::forms;
 use cntk_reader::Error;
@@ -109,6 +110,7 @@ impl Minibatch {
     }
 
     fn __getitem__(slf: &Bound<'_, Self>, stream: &Bound<'_, PyAny>) -> PyResult<StreamMinibatch> {
+        let _section = Section::enter(slf.py());
         let (py, own) = (slf.py(), slf.get());
         let found = match stream.is_instance_of::<PyString>() {
             true => own.find(stream)?,
@@ -132,6 +134,7 @@ impl Minibatch {
 
     /// The key of a sequence as CNTK shows it.
     fn key_text(&self, py: Python<'_>, sequence: &Bound<'_, PyAny>) -> PyResult<String> {
+        let _section = Section::enter(py);
         let sequence = forms::whole(sequence, "The number of a sequence")?;
         let keys = &self.minibatch().keys;
         let Some(&key) = keys.get(sequence) else {
@@ -340,6 +343,7 @@ impl StreamMinibatch {
     /// view.
     #[getter]
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let records = &self.layout().records;
         let owner = self.minibatch.bind(py);
         // SAFETY: the records of a minibatch do not move until it is freed, and the array is
@@ -353,6 +357,7 @@ impl StreamMinibatch {
     /// after the other.
     #[getter]
     fn array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         if self.is_sparse() {
             return Err(PyTypeError::new_err(format!(
                 "The stream '{}' is sparse: use .sparse or .csr, .padded(), .packed(), .indices() if it \
@@ -371,6 +376,7 @@ impl StreamMinibatch {
     /// Sparse data as the arrays of a CSR matrix, with one row for each column of the layout. Views.
     #[getter]
     pub fn sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
         let values = self.values(py)?;
         let Some((indices, offsets)) = values.sparse else {
             let message =

@@ -1,6 +1,7 @@
 //! Settings of the process: threads and the log.
 
 use crate::callback::call_quietly;
+use crate::ending::detached;
 use cntk_reader_core::runtime::log::{Level, set_sink};
 use cntk_reader_core::runtime::pool;
 use pyo3::prelude::*;
@@ -9,13 +10,13 @@ use std::sync::Arc;
 /// Sets the number of loading threads of readers that are opened from now on; 0: the default.
 #[pyfunction]
 fn set_threads(py: Python<'_>, threads: usize) {
-    py.detach(|| pool::set_threads(threads));
+    detached(py, || pool::set_threads(threads));
 }
 
 /// The number of loading threads that a reader opened now would use.
 #[pyfunction]
 fn get_threads(py: Python<'_>) -> usize {
-    py.detach(pool::threads)
+    detached(py, pool::threads)
 }
 
 /// Sends log lines to `callback(level, line)`, or with None to standard error.
@@ -29,7 +30,7 @@ fn set_log_callback(py: Python<'_>, callback: Option<Py<PyAny>>) {
         Arc::new(sink) as Arc<_>
     });
     // Threads that log may have the lock of the callback, and wait for the interpreter's.
-    py.detach(|| set_sink(sink));
+    detached(py, || set_sink(sink));
 }
 
 /// Adds the functions to the module.

@@ -1,6 +1,6 @@
 //! A source of minibatches: a reader, who may use it, and how it ends.
 
-use crate::ending::{detached, is_ending};
+use crate::ending::{Section, detached, is_ending};
 use crate::errors::IntoPython;
 use crate::minibatch::{Described, Minibatch, Stream};
 use crate::transform::PyTransform;
@@ -132,7 +132,7 @@ impl Content {
     /// because nothing was delivered, and the library goes on reading.
     fn wait(&self, py: Python<'_>, opened: &mut Opened) -> PyResult<()> {
         let begun = Instant::now();
-        let is_main = interrupt::is_main_thread(py)?;
+        let is_main = interrupt::is_main_thread(py);
         let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
         let mut is_ready = false;
         if !is_main {
@@ -207,7 +207,7 @@ impl Content {
                 std::mem::forget(place);
             }
         } else {
-            py.detach(|| drop(reader));
+            detached(py, || drop(reader));
         }
     }
 }
@@ -477,7 +477,9 @@ impl Source {
         workers: Option<&Bound<'_, PyAny>>,
         rank: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<Minibatch>> {
-        let (py, content) = (slf.py(), slf.get().content(slf.py())?);
+        let py = slf.py();
+        let _section = Section::enter(py);
+        let content = slf.get().content(py)?;
         let mut opened = content.lock(py)?;
         // A type that is equal to a number, such as True or 1.0, is none.
         let asked = plain(size).zip(plain(workers)).zip(plain(rank));
@@ -627,23 +629,18 @@ fn set_state(reader: &mut Reader, state: &[(String, u64)]) -> Result<()> {
 struct Steps {
     source: Py<Source>,
     arguments: Py<PyTuple>,
-    /// The number of the loop over an epoch; 0: the loop is over what the limits allow.
-    number: u64,
-    has_begun: AtomicBool,
+    /// Goes to where the loop begins, when its first step is asked for, and returns the number of
+    /// the loop; 0: another loop may go on with it.
+    begin: Py<PyAny>,
+    number: OnceLock<u64>,
     is_over: AtomicBool,
 }
 
 #[pymethods]
 impl Steps {
     #[new]
-    fn new(source: Py<Source>, arguments: Py<PyTuple>, number: u64) -> Steps {
-        Steps {
-            source,
-            arguments,
-            number,
-            has_begun: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
-        }
+    fn new(source: Py<Source>, arguments: Py<PyTuple>, begin: Py<PyAny>) -> Steps {
+        Steps { source, arguments, begin, number: OnceLock::new(), is_over: AtomicBool::new(false) }
     }
 
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -654,22 +651,29 @@ impl Steps {
         if self.is_over.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let source = self.source.bind(py);
-        let loops = source.get().content(py)?.loops.load(Ordering::Relaxed);
-        if self.number != 0 && loops != self.number {
+        let _section = Section::enter(py);
+        let (source, arguments) = (self.source.bind(py), self.arguments.bind(py));
+        let number = match self.number.get() {
+            Some(number) => *number,
+            None => {
+                let number = self.begin.bind(py).call1(arguments)?.extract()?;
+                *self.number.get_or_init(|| number)
+            }
+        };
+        if number != 0 && source.get().content(py)?.loops.load(Ordering::Relaxed) != number {
             let message = "Another epoch of the source was begun: this loop cannot go on.";
             return Err(Error::state(message)).python(py);
-        }
-        let arguments = self.arguments.bind(py);
-        if self.number == 0 && !self.has_begun.load(Ordering::Relaxed) {
-            source.call_method1("_enter_limits", arguments)?;
-            self.has_begun.store(true, Ordering::Relaxed);
         }
         let argument = |place| arguments.get_item(place).map(|one| (!one.is_none()).then_some(one));
         let (size, workers, rank) = (argument(0)?, argument(1)?, argument(2)?);
         let step = Source::_next(source, true, size.as_ref(), workers.as_ref(), rank.as_ref())?;
         self.is_over.store(step.is_none(), Ordering::Relaxed);
         Ok(step)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.source)?;
+        visit.call(&self.begin)
     }
 }
 
