@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+
 class Sizes(NamedTuple):
     """How much data there is. Members that are not known (yet) are None.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -135,12 +135,18 @@ _NOT_PICKLED = (
 )
 
 
-@_extends(StreamMinibatch)
-class _StreamExtension(MinibatchNames):
-    """What streams of minibatches have for other libraries."""
+if TYPE_CHECKING:
+    # What the extensions are added to.
+    _Stream = StreamMinibatch
+    _Minibatch = Minibatch
+else:
+    _Stream = MinibatchNames
+    _Minibatch = object
 
-    if TYPE_CHECKING:
-        info: StreamInformation
+
+@_extends(StreamMinibatch)
+class _StreamExtension(_Stream):
+    """What streams of minibatches have for other libraries."""
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(_NOT_PICKLED)
@@ -277,7 +283,7 @@ def explain_unknown(name: object, streams: Mapping[str, StreamInformation] | Non
 
 
 @_extends(Minibatch)
-class _MinibatchExtension:
+class _MinibatchExtension(_Minibatch):
     """What minibatches have in common with dictionaries."""
 
     def keys(self) -> KeysView[str]:
@@ -293,13 +299,16 @@ class _MinibatchExtension:
         return ItemsView(self)
 
     @declares(stream=Within("by its own type"), default=Within("any value"))
-    def get(self, stream: str | StreamInformation, default: object = None) -> object:
+    def get(self, stream: str | StreamInformation, default: Any = None) -> Any:
         """The stream of this name, or ``default`` if there is none."""
-        return self[stream] if stream in self else default
+        try:
+            return self[stream]
+        except KeyError:
+            return default
 
     def __contains__(self, stream: object) -> bool:
         try:
-            self[stream]
+            self[cast(str, stream)]
         except KeyError:
             return False
         return True

@@ -26,17 +26,7 @@ class OpenReader(_native.Source):
 
     def _open_reader(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._open_native(recipe)
-        free_at_end(self)
-        #: The streams, by name and as attributes.
-        self.streams = Streams()
-        self._describe_streams()
-        #: Workers read in lockstep: each gets as many minibatches as the others, some of which may be without data.
-        self.lockstep: bool = self._info()[4]
-
-    def _open_native(self, recipe: Recipe) -> None:
-        _native.Source._open(
-            self,
+        self._open_source(
             options=recipe.options,
             text=recipe.text,
             path=recipe.path,
@@ -44,6 +34,12 @@ class OpenReader(_native.Source):
             users=list(recipe.users.items()),
             transforms=list(recipe.transforms.items()),
         )
+        free_at_end(self)
+        #: The streams, by name and as attributes.
+        self.streams = Streams()
+        self._describe_streams()
+        #: Workers read in lockstep: each gets as many minibatches as the others, some of which may be without data.
+        self.lockstep: bool = self._info()[4]
 
     def _describe_streams(self) -> None:
         infos = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar, Union, overload
+from typing import TypeVar, Union, cast, overload
 
 from . import _native
 from ._configuration import CBFDeserializer, Value
@@ -254,24 +254,41 @@ class MinibatchSource(OpenReader):
 
     def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int | None) -> None:
         self._limits = limits
-        self._defaults = Share(*checked_share(minibatch_size, workers, rank))
+        self._defaults = checked_share(minibatch_size, workers, rank)
         self._open_reader(recipe)
         self._forget()
 
     @property
     def minibatch_size(self) -> int | None:
         """The size of minibatches, in samples of all workers, where a call gives none."""
-        return self._defaults.minibatch_size
+        return self._defaults[0]
+
+    @minibatch_size.setter
+    def minibatch_size(self, size: int | None) -> None:
+        self._set_defaults(size, self.workers, self.rank)
 
     @property
     def workers(self) -> int:
         """The number of workers where a call gives none."""
-        return self._defaults.workers
+        return self._defaults[1]
+
+    @workers.setter
+    def workers(self, workers: int) -> None:
+        self._set_defaults(self.minibatch_size, workers, self.rank)
 
     @property
     def rank(self) -> int:
         """The rank of this worker where a call gives none."""
-        return self._defaults.rank
+        return self._defaults[2]
+
+    @rank.setter
+    def rank(self, rank: int) -> None:
+        self._set_defaults(self.minibatch_size, self.workers, rank)
+
+    def _set_defaults(self, size: int | None, workers: int, rank: int) -> None:
+        self._defaults = size, workers, rank
+        # A call without arguments means something else now.
+        self._forget_arguments()
 
     def reopen(self) -> MinibatchSource:
         """Another source with the same configuration, at its beginning. It belongs to the process that calls this.
@@ -343,7 +360,8 @@ class MinibatchSource(OpenReader):
         if input_map is not None or device is not None:
             _no_device("device", device)
             return self._mapped(minibatch_size_in_samples, input_map or {}, num_data_partitions, partition_index)
-        return self._next(False, minibatch_size_in_samples, num_data_partitions, partition_index)
+        # Only the steps of an epoch come to an end.
+        return cast(Minibatch, self._next(False, minibatch_size_in_samples, num_data_partitions, partition_index))
 
     def _put_in_force(self, size: int | None, workers: int | None, rank: int | None) -> None:
         """Has the next read mean these arguments."""

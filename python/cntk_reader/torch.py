@@ -24,8 +24,8 @@ from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ._epoch import LoaderState
-from ._explain import explained
 from ._errors import ReaderError
+from ._explain import explained
 from ._minibatch import Minibatch
 from ._process import set_threads
 from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, Is, Maybe, Whole, Within

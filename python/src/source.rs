@@ -247,7 +247,7 @@ impl Source {
 
     /// Opens the reader, once.
     #[pyo3(signature = (*, options = None, text = None, path = None, reader = None, users, transforms))]
-    fn _open(
+    fn _open_source(
         slf: &Bound<'_, Self>,
         options: Option<&Bound<'_, PyAny>>,
         text: Option<&str>,

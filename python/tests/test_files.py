@@ -298,6 +298,16 @@ class Continuing(unittest.TestCase):
         with digits(max_sweeps=1, randomize=False) as source:
             self.assertTrue((np.concatenate([first.reshape(-1, 64), rest]) == self.rest(source, 100)).all())
 
+    def test_defaults_may_change(self):
+        with digits(minibatch_size=100, randomize=False) as source:
+            sizes = [source.next_minibatch()["features"].num_samples]
+            source.minibatch_size = 50
+            sizes.append(source.next_minibatch()["features"].num_samples)
+            source.workers, source.rank = 2, 1
+            sizes.append(source.next_minibatch()["features"].num_samples)
+            self.assertEqual(sizes, [100, 50, 25])
+            self.assertEqual((source.minibatch_size, source.workers, source.rank), (50, 2, 1))
+
 
 class Deserializers(unittest.TestCase):
     def test_binary_files(self):
