@@ -130,7 +130,6 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
 
 /// CNTK, this library's Python module, and the example in Rust.
 fn readers(project: &Project, python: &Path, data: &Path) -> Result<[Reader; 3]> {
-    let dist = dist::build(project)?;
     project.part("the Rust example", || {
         dist::release(project, "build").args(["--package", "cntk-reader", "--example", "csv"]).go()
     })?;
@@ -143,9 +142,9 @@ fn readers(project: &Project, python: &Path, data: &Path) -> Result<[Reader; 3]>
         }
     };
     let script = project.path("benches/csv/read.py").to_string_lossy().into_owned();
+    let package_of_checkout = python::variables(project)?;
     let in_python = |program: PathBuf, package: &'static str| {
-        let (run, script, environment) =
-            (run.clone(), script.clone(), python::variables(project, &dist.library()));
+        let (run, script, environment) = (run.clone(), script.clone(), package_of_checkout.clone());
         move |order: &str, is_checked: bool| {
             let run = run(&program, &[&script, package], order);
             let run = if is_checked { run } else { run.arg("unchecked") };

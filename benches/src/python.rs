@@ -75,9 +75,10 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         Ok(python) => python,
         Err(reason) => return Ok(Outcome::Nothing(reason)),
     };
+    let variables = project.part("extension, release mode", || python::variables(project))?;
     let dist = project.part("library, release mode", || dist::build(project))?;
     let folder = corpus(project, &dist, &python, options.size)?;
-    let bench = Bench { project, python, library: dist.library(), folder };
+    let bench = Bench { project, python, variables, folder };
 
     let (mut measured, mut failures) = (Vec::new(), String::new());
     for loader in &LOADERS {
@@ -132,7 +133,7 @@ fn corpus(project: &Project, dist: &Dist, python: &Path, size: u64) -> Result<Pa
 struct Bench<'a> {
     project: &'a Project,
     python: PathBuf,
-    library: PathBuf,
+    variables: [(&'static str, PathBuf); 3],
     folder: PathBuf,
 }
 
@@ -147,7 +148,7 @@ struct Answers {
 impl Bench<'_> {
     fn subject(&self, what: &'static str, id: &'static str) -> Subject {
         let root = self.project.root.clone();
-        let variables = python::variables(self.project, &self.library);
+        let variables = self.variables.clone();
         let (python, folder) = (self.python.clone(), self.folder.clone());
         Subject::new(id, move || {
             let run = bound(&python.to_string_lossy(), &root, CPUS).arg("benches/python/measure.py");
@@ -160,7 +161,7 @@ impl Bench<'_> {
     fn padding(&self) -> Result<String> {
         let printed = self.project.part("padding 20,000 sequences of words", || {
             let run = bound(&self.python.to_string_lossy(), &self.project.root, CPUS);
-            let run = run.envs(&python::variables(self.project, &self.library));
+            let run = run.envs(&self.variables);
             run.arg("benches/forms/main.py").output()
         })?;
         Ok(format!(

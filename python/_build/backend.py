@@ -1,7 +1,7 @@
 """Builds the wheel and the source distribution, as pip and other front ends ask for it (PEP 517, PEP 660).
 
-The library and the command-line tool are built by cargo and go into the wheel. `cargo xtask wheel` runs this file as a program,
-and hands over a library and a tool that were linked for older systems. Equal contents make equal bytes: files are sorted, and
+The extension module and the command-line tool are built by cargo and go into the wheel. `cargo xtask wheel` runs this file as a program,
+and hands over an extension and a tool that were linked for older systems. Equal contents make equal bytes: files are sorted, and
 have no times.
 """
 
@@ -36,21 +36,21 @@ else:
 PYTHON = Path(__file__).resolve().parent.parent
 #: The workspace of cargo: of a checkout the folder above, of a source distribution the folder `rust`.
 RUST = PYTHON / "rust" if (PYTHON / "rust").exists() else PYTHON.parent
-#: What cargo needs to build the library and the tool.
+#: What cargo needs to build the extension and the tool.
 RUST_SOURCES = (
     "Cargo.lock",
     "LICENSE",
     "cli/Cargo.toml",
     "cli/src",
-    "clib/Cargo.toml",
-    "clib/src",
     "crates",
+    "python/Cargo.toml",
+    "python/src",
     "src",
 )
 #: Tables of Cargo.toml about parts that a source distribution leaves out.
 LEFT_OUT = ("[dev-dependencies]", "[[bench]]", "[[example]]", "[[test]]")
 PACKAGE_SOURCES = ("LICENSE", "README.md", "_build", "cntk_reader", "pyproject.toml")
-LIBRARY = "libcntk_reader.so"
+EXTENSION = "_native.abi3.so"
 TOOL = "cntk-reader"
 #: The licences of what was compiled in, beside the project's own.
 THIRD_PARTY = "THIRD-PARTY.txt"
@@ -63,7 +63,7 @@ Files = dict[str, tuple[bytes, bool]]
 class Native(NamedTuple):
     """What was compiled, and for which platform."""
 
-    library: Path
+    extension: Path
     tool: Path
     platform: str
     strip: str
@@ -72,16 +72,16 @@ class Native(NamedTuple):
 def build_wheel(
     wheel_directory: str, config_settings: ConfigSettings = None, metadata_directory: str | None = None
 ) -> str:
-    """Builds the library and the tool, and packs the wheel; returns its name."""
+    """Builds the extension and the tool, and packs the wheel; returns its name."""
     return write_wheel(Path(wheel_directory), compile_native())
 
 
 def build_editable(
     wheel_directory: str, config_settings: ConfigSettings = None, metadata_directory: str | None = None
 ) -> str:
-    """Builds the library into the package's folder, and packs a wheel that only leads there; returns its name."""
+    """Builds the extension into the package's folder, and packs a wheel that only leads there; returns its name."""
     native = compile_native()
-    (PYTHON / "cntk_reader" / LIBRARY).write_bytes(stripped(native.library, native.strip))
+    (PYTHON / "cntk_reader" / EXTENSION).write_bytes(stripped(native.extension, native.strip))
     files: Files = {"__editable__.cntk_reader.pth": (f"{PYTHON}\n".encode(), False)}
     return pack(Path(wheel_directory), native, files)
 
@@ -98,7 +98,7 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_sdist(sdist_directory: str, config_settings: ConfigSettings = None) -> str:
-    """Packs the sources of the package, the library and the tool; returns the archive's name."""
+    """Packs the sources of the package, the extension and the tool; returns the archive's name."""
     files: Files = {"PKG-INFO": (metadata().encode(), False)}
     for source in PACKAGE_SOURCES:
         files.update(sources(PYTHON, source))
@@ -123,7 +123,8 @@ def cargo_manifest(text: str) -> str:
     """The workspace's manifest without the parts that a source distribution leaves out."""
     tables = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
     kept = "".join(table for table in tables if not table.startswith(LEFT_OUT))
-    members = 'members = [".", "crates/*", "cli", "clib"]'
+    members = 'members = [".", "crates/*", "cli", "python"]'
+    kept = re.sub(r"^default-members = .*$", "", kept, count=1, flags=re.MULTILINE)
     return re.sub(r"^members = \[.*?\]$", members, kept, count=1, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -151,13 +152,13 @@ def find_cargo() -> str:
 
 
 def compile_native() -> Native:
-    """Builds the library and the tool by cargo, for this machine."""
+    """Builds the extension and the tool by cargo, for this machine."""
     cargo = find_cargo()
     environment = {"CARGO_TARGET_DIR": str(RUST / "target" / "pip"), **os.environ}
     built: dict[str, Path] = {}
-    compiled = LIBRARY.replace(".so", "_clib.so")
+    compiled = "lib_native.so"
     for targets in (
-        ["--package", "cntk-reader-clib", "--lib", "--crate-type", "cdylib"],
+        ["--package", "cntk-reader-python", "--lib"],
         ["--package", "cntk-reader-cli", "--bin", TOOL],
     ):
         command = [cargo, "rustc", "--release", *targets, "--message-format=json-render-diagnostics"]
@@ -193,7 +194,7 @@ def stripped(program: Path, strip: str) -> bytes:
 def write_wheel(folder: Path, native: Native) -> str:
     """Packs the wheel; returns its name."""
     files = sources(PYTHON, "cntk_reader")
-    files[f"cntk_reader/{LIBRARY}"] = (stripped(native.library, native.strip), True)
+    files[f"cntk_reader/{EXTENSION}"] = (stripped(native.extension, native.strip), True)
     files[f"{stem()}.data/scripts/{TOOL}"] = (stripped(native.tool, native.strip), True)
     return pack(folder, native, files)
 
@@ -222,8 +223,8 @@ def pack(folder: Path, native: Native, files: Files) -> str:
 
 
 def tag(platform_name: str) -> str:
-    """Any Python 3, because the library is called by ctypes."""
-    return f"py3-none-{platform_name}"
+    """CPython 3.9 and newer, whose stable interface the extension module uses."""
+    return f"cp39-abi3-{platform_name}"
 
 
 def dist_info(platform_name: str) -> Files:
@@ -239,14 +240,14 @@ def dist_info(platform_name: str) -> Files:
 
 
 def third_party() -> str:
-    """The licences of the crates that are compiled into the library and the tool, each text once."""
+    """The licences of the crates that are compiled into the extension and the tool, each text once."""
     command = [find_cargo(), "metadata", "--format-version=1", "--filter-platform=x86_64-unknown-linux-gnu"]
     run = subprocess.run(command, cwd=RUST, stdout=subprocess.PIPE, check=True)
     graph = json.loads(run.stdout)
     packages = {package["id"]: package for package in graph["packages"]}
     nodes = {node["id"]: node["deps"] for node in graph["resolve"]["nodes"]}
     reached: set[str] = set()
-    waiting = [key for key, package in packages.items() if package["name"] in ("cntk-reader", "cntk-reader-cli")]
+    waiting = [key for key, package in packages.items() if package["name"] in ("cntk-reader-python", "cntk-reader-cli")]
     while waiting:
         key = waiting.pop()
         if key not in reached:
@@ -258,7 +259,7 @@ def third_party() -> str:
         # What has no source is of this project.
         for text in licences(Path(package["manifest_path"]).parent) if package["source"] else ():
             users.setdefault(text, []).append(f"{package['name']} {package['version']} ({package['license']})")
-    head = "The library and the tool contain these Rust crates, and Rust's standard library (MIT OR Apache-2.0).\n"
+    head = "The extension and the tool contain these Rust crates, and Rust's standard library (MIT OR Apache-2.0).\n"
     rule = "\n" + "-" * 80 + "\n"
     return head + "".join(f"{rule}{', '.join(names)}\n\n{text}\n" for text, names in users.items())
 
@@ -320,19 +321,19 @@ def metadata_fields(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Packs a wheel with a library and a tool that were built already, or the source distribution."""
+    """Packs a wheel with an extension and a tool that were built already, or the source distribution."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="where the archive goes")
-    parser.add_argument("--library", type=Path, help="the shared library; without it the source distribution is made")
+    parser.add_argument("--extension", type=Path, help="the extension module; without it the source distribution is made")
     parser.add_argument("--tool", type=Path, help="the command-line tool")
     parser.add_argument("--platform", help="platform of the wheel's tag")
     parser.add_argument("--strip", default="strip", help="program that strips symbols")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    if given.library is None:
+    if given.extension is None:
         print(build_sdist(str(given.folder)))
     else:
-        print(write_wheel(given.folder, Native(given.library, given.tool, given.platform, given.strip)))
+        print(write_wheel(given.folder, Native(given.extension, given.tool, given.platform, given.strip)))
 
 
 if __name__ == "__main__":

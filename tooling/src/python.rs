@@ -1,7 +1,8 @@
 //! Environments of Python, with packages of PyPI.
 
+use crate::cmake::install;
 use crate::project::{Project, alone};
-use crate::tools;
+use crate::{dist, tools};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -64,11 +65,12 @@ pub fn is_installed(project: &Project) -> bool {
     project.target.join("python/ready").exists()
 }
 
-/// Environment variables of a Python program that uses the module of the checkout and this library.
-pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 4] {
+/// Environment variables of a Python program that uses the package of the checkout. Builds its
+/// extension module into its folder.
+pub fn variables(project: &Project) -> Result<[(&'static str, PathBuf); 3]> {
+    install(&dist::extension(project)?, &project.path("python/cntk_reader/_native.abi3.so"))?;
     let [kept, folder] = bytecode(project);
-    let library = ("CNTK_READER_LIBRARY", library.to_owned());
-    [("PYTHONPATH", project.path("python")), library, kept, folder]
+    Ok([("PYTHONPATH", project.path("python")), kept, folder])
 }
 
 /// The variables that have Python keep what it compiled, outside the checkout. Otherwise each

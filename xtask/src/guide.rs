@@ -41,7 +41,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,
         Ok(python) => {
             let run = project.run(&python.to_string_lossy());
-            let run = run.envs(&python::variables(project, &dist.library()));
+            let run = run.envs(&python::variables(project)?);
             run.arg(PICTURES).arg("check").go()?;
             Tally::passed(1)?
         }

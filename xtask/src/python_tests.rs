@@ -62,8 +62,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
-    let dist = dist::build(project)?;
-    let checkout = variables(project, &dist.library()).map(|(name, value)| (name, value.into_os_string()));
+    let checkout = variables(project)?.map(|(name, value)| (name, value.into_os_string()));
     let wheel = wheel::build(project)?;
     let checks = wheel::check(project, &wheel)?;
     std::thread::scope(|scope| {

@@ -31,12 +31,12 @@ pub fn step(project: &Project) -> Result<Tally> {
         Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
-    let library = dist::build(project)?.library();
-    let tests = tests(project, &python, &library)?;
+    let variables = python::variables(project)?;
+    let tests = tests(project, &python, &variables)?;
     let page = guide::page(project, PAGE, &python)?;
     let scratch = project.target.join("xtask/torch");
     empty_folder(&scratch)?;
-    let example = Example { project, python, library, scratch };
+    let example = Example { project, python, variables, scratch };
     let has_ray = example.python().args(["-c", "import ray.train.torch"]).silent().go().is_ok();
     let types = lint::with_torch(project, &example.python, has_ray)?;
     // Ray gives up what a loaded machine delays, and then waits for ever.
@@ -55,22 +55,18 @@ pub fn step(project: &Project) -> Result<Tally> {
 }
 
 /// The package's tests that use PyTorch or JAX.
-fn tests(project: &Project, python: &Path, library: &Path) -> Result<Tally> {
-    let run = with_package(project, project.run(&python.to_string_lossy()), library);
+fn tests(project: &Project, python: &Path, variables: &[(&'static str, PathBuf)]) -> Result<Tally> {
+    let run = project.run(&python.to_string_lossy()).envs(variables);
     let run = run.args(["-m", "unittest", "discover", "-v", "-s", "python/tests", "-t", "python"]);
     let run = TESTS.iter().fold(run, |run, name| run.args(["-k", name]));
     let output = project.part("python/tests with PyTorch and JAX", || run.go())?;
     python_tests::unittest(&[output])
 }
 
-fn with_package(project: &Project, run: Run, library: &Path) -> Run {
-    run.envs(&python::variables(project, library))
-}
-
 struct Example<'a> {
     project: &'a Project,
     python: PathBuf,
-    library: PathBuf,
+    variables: [(&'static str, PathBuf); 3],
     scratch: PathBuf,
 }
 
@@ -168,7 +164,7 @@ impl Example<'_> {
     }
 
     fn python(&self) -> Run {
-        with_package(self.project, self.project.run(&self.python.to_string_lossy()), &self.library)
+        self.project.run(&self.python.to_string_lossy()).envs(&self.variables)
     }
 
     /// Fails unless two trainings came to equal weights.

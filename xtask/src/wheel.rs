@@ -1,5 +1,5 @@
-//! `cargo xtask wheel`: the Python package with the library and the command-line tool inside, as
-//! one file for every Python 3; and the checks that make its name true: what the programs in it ask
+//! `cargo xtask wheel`: the Python package with its extension module and the command-line tool, as
+//! one file for CPython 3.9 and newer; and the checks that make its name true: what the programs in it ask
 //! of a system is what the platform in the name promises.
 
 use anyhow::{Context, Result, bail, ensure};
@@ -85,15 +85,11 @@ impl<'a> Wheel<'a> {
 
     fn build(&self) -> Result<PathBuf> {
         let built = self.built;
-        let what = format!("library and tool, release mode, into {}", built.shown("dist"));
-        let dist = self.project.part(&what, || {
-            let dist = dist::build(built)?;
-            dist::tool(built, &dist)?;
-            Ok(dist)
-        })?;
-        let backend = backend(self.project, built)?.arg("--library").arg(dist.library());
-        let backend = backend.arg("--tool").arg(dist.folder.join("bin/cntk-reader"));
-        let backend = backend.args(["--platform", &self.platform]);
+        let what = format!("extension and tool, release mode, into {}", built.shown("xtask"));
+        let (extension, tool) =
+            self.project.part(&what, || Ok((dist::extension(built)?, dist::tool_program(built)?)))?;
+        let backend = backend(self.project, built)?.arg("--extension").arg(extension);
+        let backend = backend.arg("--tool").arg(tool).args(["--platform", &self.platform]);
         packed(built, backend.args(["--strip", &built.binutil("strip")]))
     }
 
@@ -101,12 +97,12 @@ impl<'a> Wheel<'a> {
     fn check(&self, wheel: &Path) -> Result<usize> {
         let (project, platform) = (self.project, &self.platform);
         let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
-        ensure!(name.ends_with(&format!("-py3-none-{platform}.whl")), "{name} is not for {platform}");
+        ensure!(name.ends_with(&format!("-cp39-abi3-{platform}.whl")), "{name} is not for {platform}");
         let scratch = self.built.target.join("xtask/wheel");
         unpack(project, wheel, &scratch)?;
         let mut programs = Vec::new();
         find_programs(&scratch, &mut programs)?;
-        ensure!(programs.len() == 2, "{name} has {} programs, not a library and a tool", programs.len());
+        ensure!(programs.len() == 2, "{name} has {} programs, not an extension and a tool", programs.len());
         for program in &programs {
             check_program(project, program)?;
         }

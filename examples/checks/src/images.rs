@@ -169,7 +169,7 @@ impl Guide<'_> {
         std::fs::write(self.folder.join("guide.py"), text)?;
         let python = self.project.target.join("python/venv/bin/python");
         let run = self.project.run(&python.to_string_lossy()).folder(self.folder);
-        let run = run.envs(&python::variables(self.project, &self.dist.library()));
+        let run = run.envs(&python::variables(self.project)?);
         run.arg("guide.py").output()
     }
 }

@@ -77,7 +77,7 @@ fn guide(project: &Project, dist: &Dist, folder: &Path) -> Result<Tally> {
         .map(|skipped| skipped.and(Tally { passed: 1, ..Tally::default() }));
     }
     let run = project.run(&project.target.join("python/venv/bin/python").to_string_lossy()).folder(folder);
-    let run = run.envs(&python::variables(project, &dist.library()));
+    let run = run.envs(&python::variables(project)?);
     let again = run.arg("guide.py").output()?;
     ensure!(again == printed, "The guide's Python program printed\n{again}\ninstead of\n{printed}");
     Tally::passed(2)
