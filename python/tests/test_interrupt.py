@@ -144,7 +144,7 @@ def press(number):
     \"""Presses Ctrl-C at one point. Whether the call has so many.\"""
     before, points = {}, itertools.count(1)
     def trace(frame, event, _):
-        if not frame.f_code.co_filename.endswith(("threading.py", "_interrupt.py", "_convert.py")):
+        if not frame.f_code.co_filename.endswith(("_explain.py", "_rules.py", "_convert.py")):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
