@@ -183,6 +183,22 @@ class UserTransforms(unittest.TestCase):
             self.assertEqual((raised.exception.kind, raised.exception.stream), ("user", "squares"))
             self.assertIsInstance(raised.exception.__cause__, KeyError)
 
+    def test_images_may_be_kept(self):
+        class Keep(Shift):
+            images = []
+
+            def apply(self, image, random):
+                self.images.append(image)
+                return super().apply(image, random)
+
+        squares = Squares()
+        squares.transforms = {"squares": [Keep()]}
+        with MinibatchSource(squares, randomize=False, max_sweeps=1) as source:
+            source.next_minibatch(10)
+        kept = sorted(image.ravel().tolist() for image in Keep.images)
+        self.assertEqual(kept, [[0, 1, 2, 3], [4, 5, 6, 7]])
+        self.assertFalse(any(image.flags.writeable for image in Keep.images))
+
     def test_results_are_checked(self):
         class Wrong(Shift):
             def apply(self, image, random):

@@ -19,6 +19,7 @@ from cntk_reader import (
     CTFDeserializer,
     MinibatchSource,
     ReaderError,
+    SequenceArray,
     SequenceList,
     StreamDef,
     StreamDefs,
@@ -227,6 +228,13 @@ class Arrays(unittest.TestCase):
             source.next_minibatch(2)
             self.assertTrue((source.next_minibatch(2)["x"].array == 9).all())
 
+    def test_arrays_need_not_be_aligned(self):
+        values = np.zeros(25, np.uint8)[1:].view(np.float32).reshape(3, 2)
+        values[:] = np.arange(6).reshape(3, 2)
+        self.assertFalse(values.flags.aligned)
+        for given in (values, values[:, ::-1]):
+            self.assertEqual(dense(given).array[0].tolist(), given.tolist())
+
     def test_sparse_matrices(self):
         matrix = sp.random(7, 5, 0.4, "csr", np.float32, np.random.default_rng(1))
         wide = matrix.copy()
@@ -295,6 +303,8 @@ class Mistakes(unittest.TestCase):
         self.fails("csr_matrix", {"x": [good]}, **sparse)
         self.fails("numpy array", {"x": [[1, 2]]})
         self.fails("one frame long", {"x": [good[:0]]})
+        self.fails("lengths have 2 dimensions", {"x": SequenceArray(good, [[3]])})
+        self.fails("lengths go from 0", {"x": SequenceArray(good, [-3])})
         two = {"x": ("dense", (2,)), "y": ("dense", (2,))}
         self.fails("an equal number of sequences", {"x": good, "y": good[:2]}, **two)
         broken = sp.csr_matrix(np.ones((1, 2), np.float32))
