@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ StreamMinibatch = _native.StreamMinibatch
 _FLOAT, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 Extension = TypeVar("Extension", bound=type)
+Default = TypeVar("Default")
 
 
 def _extends(native: type) -> Callable[[Extension], Extension]:
@@ -299,7 +300,7 @@ class _MinibatchExtension(_Minibatch):
         return ItemsView(self)
 
     @declares(stream=Within("by its own type"), default=Within("any value"))
-    def get(self, stream: str | StreamInformation, default: Any = None) -> Any:
+    def get(self, stream: str | StreamInformation, default: Default | None = None) -> StreamMinibatch | Default | None:
         """The stream of this name, or ``default`` if there is none."""
         try:
             return self[stream]

@@ -36,7 +36,6 @@ pub fn step(project: &Project) -> Result<Tally> {
     }
     tools::need(project, &drivers::TOOLS)?;
     let environment = python_tests::environment_with_wheel(project)?;
-    let dist = dist::build(project)?;
     let pictures = match &environment {
         Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,
         Ok(python) => {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tooling::programs::{Work, outputs, run_all, slowest};
 use tooling::project::{Project, empty_folder};
 use tooling::python::{bytecode, environment, make, pip, variables};
-use tooling::{Tally, dist, machine, portable, tools};
+use tooling::{Tally, machine, portable, tools};
 
 /// The Pythons that one wheel is for, by the names of their programs. `t`: without the global lock.
 const PYTHONS: [&str; 8] = [

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
-use tooling::{Tally, dist, python, pytorch};
+use tooling::{Tally, python, pytorch};
 
 /// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's
 /// readme.
