@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -299,7 +299,9 @@ class _MinibatchExtension(_Minibatch):
         return ItemsView(self)
 
     @declares(stream=Within("by its own type"), default=Within("any value"))
-    def get(self, stream: str | StreamInformation, default: Any = None) -> Any:
+    def get(  # type: ignore[override]
+        self, stream: str | StreamInformation, default: object = None
+    ) -> object:
         """The stream of this name, or ``default`` if there is none."""
         try:
             return self[stream]
