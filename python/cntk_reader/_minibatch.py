@@ -36,7 +36,6 @@ StreamMinibatch = _native.StreamMinibatch
 _FLOAT, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 Extension = TypeVar("Extension", bound=type)
-Default = TypeVar("Default")
 
 
 def _extends(native: type) -> Callable[[Extension], Extension]:
@@ -300,7 +299,9 @@ class _MinibatchExtension(_Minibatch):
         return ItemsView(self)
 
     @declares(stream=Within("by its own type"), default=Within("any value"))
-    def get(self, stream: str | StreamInformation, default: Default | None = None) -> StreamMinibatch | Default | None:
+    def get(  # type: ignore[override]
+        self, stream: str | StreamInformation, default: object = None
+    ) -> object:
         """The stream of this name, or ``default`` if there is none."""
         try:
             return self[stream]
