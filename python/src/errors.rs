@@ -1,11 +1,13 @@
 //! Errors of the library as exceptions of Python, and exceptions as causes of errors.
 
-use cntk_reader::{Error, ErrorKind};
+use cntk_reader::{Error, ErrorKind, Result};
 use cntk_reader_core::error::{Cause, ExceptionClass};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 static READER_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -82,6 +84,22 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 pub fn caused_by(error: Error, exception: PyErr) -> Error {
     let thread = std::thread::current().id();
     error.caused_by(Cause(Arc::new(Raised { exception, thread })))
+}
+
+/// Does some work of the library: a panic is an internal error.
+pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What a panic leaves half done is not used again: see `source::Content`.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
+}
+
+/// The error for a panic.
+pub fn of_panic(panic: &(dyn Any + Send)) -> Error {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown cause");
+    Error::internal(format!("Internal error (a bug in cntk-reader; please report it): {text}"))
 }
 
 /// Results of the library as results of Python.

@@ -210,7 +210,7 @@ fn unmount(py: Python<'_>, scheme: String) -> PyResult<()> {
 
 /// Whether any file system of Python is in use.
 #[pyfunction]
-fn is_mounted() -> bool {
+pub fn is_mounted() -> bool {
     IN_USE.load(Ordering::Relaxed) > 0
 }
 

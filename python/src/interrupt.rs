@@ -5,14 +5,14 @@
 //! signals between them. Other threads get no signals, and make such calls themselves.
 
 use crate::ending;
-use crate::errors::IntoPython;
+use crate::errors::{self, IntoPython};
 use cntk_reader::Result;
 use cntk_reader_core::runtime::cancel::Canceller;
 use cntk_reader_core::runtime::fork::Process;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -118,7 +118,7 @@ pub fn interruptible<R: Send + 'static>(
     loop {
         match py.detach(|| call.wait(PIECE)) {
             Some(Ok(result)) => return result.python(py),
-            Some(Err(panic)) => resume_unwind(panic),
+            Some(Err(panic)) => return Err(errors::of_panic(&*panic)).python(py),
             None => {}
         }
         if let Err(exception) = py.check_signals() {

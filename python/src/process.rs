@@ -6,6 +6,15 @@ use cntk_reader_core::runtime::log::{Level, set_sink};
 use cntk_reader_core::runtime::pool;
 use pyo3::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Log lines go to Python code.
+static HAS_CALLBACK: AtomicBool = AtomicBool::new(false);
+
+/// Whether log lines go to Python code.
+pub fn has_callback() -> bool {
+    HAS_CALLBACK.load(Ordering::Relaxed)
+}
 
 /// Sets the number of loading threads of readers that are opened from now on; 0: the default.
 #[pyfunction]
@@ -23,6 +32,7 @@ fn get_threads(py: Python<'_>) -> usize {
 #[pyfunction]
 #[pyo3(signature = (callback))]
 fn set_log_callback(py: Python<'_>, callback: Option<Py<PyAny>>) {
+    HAS_CALLBACK.store(callback.is_some(), Ordering::Relaxed);
     let sink = callback.map(|callback| {
         let sink = move |level: Level, line: &str| {
             call_quietly(&callback, |callback| callback.call1((level as u32, line)).map(drop));

@@ -1,11 +1,11 @@
 //! A source of minibatches: a reader, who may use it, and how it ends.
 
 use crate::ending::{Section, detached, is_ending};
-use crate::errors::IntoPython;
+use crate::errors::{IntoPython, guarded};
 use crate::minibatch::{Described, Minibatch, Stream};
 use crate::transform::PyTransform;
 use crate::user::User;
-use crate::{callback, interrupt, options, watchdog};
+use crate::{callback, files, interrupt, options, process, watchdog};
 use cntk_reader::language::{Config, Others, UserType};
 use cntk_reader::{Error, ErrorKind, Result};
 use cntk_reader_core::format::user::Registered;
@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 
 /// A read that takes longer is slow: the next one looks for signals while it waits.
 const SLOW: Duration = Duration::from_millis(20);
+/// A read that takes less keeps the interpreter's lock: beside a busy thread of Python, to get it
+/// back takes 30 microseconds and more.
+const QUICK: Duration = Duration::from_micros(100);
 /// The time between two looks for signals.
 const PIECE: Duration = Duration::from_millis(50);
 
@@ -42,6 +45,25 @@ struct Opened {
     asked: Option<Asked>,
     /// The next read may take long: the last one did, or it is the first one.
     is_slow: bool,
+    /// The last read was so short that releasing the interpreter's lock would have taken longer.
+    is_quick: bool,
+}
+
+impl Opened {
+    /// Does some work with the reader. After a panic nothing uses it any more.
+    fn with<R>(&mut self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
+        let reader = self.reader.as_mut().ok_or_else(closed)?;
+        let mut has_panicked = true;
+        let result = guarded(|| {
+            let result = work(reader);
+            has_panicked = false;
+            result
+        });
+        if has_panicked {
+            std::mem::forget(self.reader.take());
+        }
+        result
+    }
 }
 
 /// What a source has from its opening to its end.
@@ -100,8 +122,18 @@ impl Content {
     /// Does what takes no time.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut Reader) -> Result<R>) -> PyResult<R> {
         let mut opened = self.lock(py)?;
-        let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
-        work(reader).python(py)
+        opened.with(work).python(py)
+    }
+
+    /// Does what takes little time, without the interpreter's lock.
+    fn with_detached<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Reader) -> Result<R> + Send,
+    ) -> PyResult<R> {
+        let mut opened = self.lock(py)?;
+        let opened = &mut *opened;
+        detached(py, || opened.with(work)).python(py)
     }
 
     /// Does what may take long: as a whole, or Ctrl-C ends it and it has changed nothing. If users'
@@ -118,10 +150,9 @@ impl Content {
             let mut reader = inside.lock().map_err(|_| Error::internal("A call panicked."))?;
             work(reader.as_mut().ok_or_else(closed)?)
         });
-        match place.try_lock() {
-            Ok(mut reader) => opened.reader = reader.take(),
-            // The call goes on, and drops the reader when it ends.
-            Err(_) => {}
+        // Otherwise the call goes on, and drops the reader when it ends.
+        if let Ok(mut reader) = place.try_lock() {
+            opened.reader = reader.take();
         }
         self.is_cancelled.store(false, Ordering::SeqCst);
         opened.is_slow = true;
@@ -133,38 +164,61 @@ impl Content {
     fn wait(&self, py: Python<'_>, opened: &mut Opened) -> PyResult<()> {
         let begun = Instant::now();
         let is_main = interrupt::is_main_thread(py);
-        let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
         let mut is_ready = false;
-        if !is_main {
-            let result = detached(py, || reader.make_ready());
+        if opened.is_quick && !self.runs_python() {
+            // Another thread would have the interpreter's lock for longer than the work takes.
+            is_ready = self.make_ready(py, opened, |work| work())?;
+        }
+        if is_ready {
+            // There is nothing left to wait for.
+        } else if !is_main {
+            let result = detached(py, || opened.with(Reader::make_ready));
             is_ready = true;
             self.is_cancelled.store(false, Ordering::SeqCst);
             result.python(py)?;
         } else if !opened.is_slow {
-            let (result, was_cut) = py.detach(|| watchdog::watched(&self.canceller, || reader.make_ready()));
-            let by_program = self.is_cancelled.swap(false, Ordering::SeqCst);
-            match result {
-                Err(error) if error.kind() == ErrorKind::Cancelled && was_cut && !by_program => {}
-                result => {
-                    is_ready = true;
-                    result.python(py)?;
-                }
-            }
+            is_ready = self.make_ready(py, opened, |work| py.detach(work))?;
         }
         while !is_ready {
             if let Err(exception) = py.check_signals() {
                 interrupt::note(true);
                 return Err(exception);
             }
-            let result = py.detach(|| reader.wait(PIECE));
+            let result = py.detach(|| opened.with(|reader| reader.wait(PIECE)));
             self.is_cancelled.store(false, Ordering::SeqCst);
             is_ready = result.python(py)?;
         }
         if is_main {
             interrupt::note(false);
         }
-        opened.is_slow = begun.elapsed() > SLOW;
+        let elapsed = begun.elapsed();
+        (opened.is_quick, opened.is_slow) = (elapsed < QUICK, elapsed > SLOW);
         Ok(())
+    }
+
+    /// Waits until the next read does not have to wait, but not for long. False if the watchdog has
+    /// ended that.
+    fn make_ready(
+        &self,
+        py: Python<'_>,
+        opened: &mut Opened,
+        run: impl FnOnce(&mut (dyn FnMut() -> (Result<()>, bool) + Send)) -> (Result<()>, bool),
+    ) -> PyResult<bool> {
+        let mut work = || watchdog::watched(&self.canceller, || opened.with(Reader::make_ready));
+        let (result, was_cut) = run(&mut work);
+        let by_program = self.is_cancelled.swap(false, Ordering::SeqCst);
+        match result {
+            Err(error) if error.kind() == ErrorKind::Cancelled && was_cut && !by_program => Ok(false),
+            result => result.python(py).map(|()| true),
+        }
+    }
+
+    /// Whether reading may run Python code on other threads, which needs the interpreter's lock.
+    fn runs_python(&self) -> bool {
+        !self.users.is_empty()
+            || !self.transforms.is_empty()
+            || files::is_mounted()
+            || process::has_callback()
     }
 
     /// The next minibatch, or step. Signals are looked for right before it is taken: an exception of
@@ -177,11 +231,11 @@ impl Content {
                 self.wait(py, opened)?;
             }
             py.check_signals()?;
-            let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
             if !is_step {
-                return reader.read().python(py).map(Some);
+                return opened.with(Reader::read).python(py).map(Some);
             }
-            if let Poll::Ready(step) = reader.next_within(Duration::ZERO).python(py)? {
+            let step = opened.with(|reader| reader.next_within(Duration::ZERO)).python(py)?;
+            if let Poll::Ready(step) = step {
                 return Ok(step);
             }
         }
@@ -303,7 +357,7 @@ impl Source {
         let reader = interrupt::interruptible(py, &canceller, open)?;
         let content = Content {
             process: Process::current(),
-            opened: Mutex::new(Opened { reader: Some(reader), asked: None, is_slow: true }),
+            opened: Mutex::new(Opened { reader: Some(reader), asked: None, is_slow: true, is_quick: false }),
             canceller,
             is_cancelled: AtomicBool::new(false),
             described: Mutex::new(None),
@@ -363,9 +417,8 @@ impl Source {
         let corpus = content.with(py, |reader| Ok(Arc::clone(reader.corpus())))?;
         let (by_name, numbers) = (by_name.clone().unbind(), numbers.unbind());
         let described = Arc::new(Described { by_name, numbers, streams, corpus, is_open });
-        if let Ok(mut place) = content.described.lock() {
-            *place = Some(described);
-        }
+        // What was there is dropped without the lock: that may run Python code.
+        let _earlier = content.described.lock().map(|mut place| place.replace(described));
         Ok(())
     }
 
@@ -460,7 +513,7 @@ impl Source {
             reader.configure(&config)
         };
         let is_slow = content.lock(py)?.is_slow;
-        if is_slow { content.interruptibly(py, work) } else { content.with(py, work) }
+        if is_slow { content.interruptibly(py, work) } else { content.with_detached(py, work) }
     }
 
     /// Size, workers and rank in force.
@@ -512,7 +565,7 @@ impl Source {
     }
 
     fn _checkpoint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let checkpoint = self.content(py)?.with(py, |reader| reader.checkpoint())?;
+        let checkpoint = self.content(py)?.with_detached(py, |reader| reader.checkpoint())?;
         Ok(PyBytes::new(py, &checkpoint))
     }
 
@@ -527,7 +580,7 @@ impl Source {
 
     /// CNTK's state.
     fn _state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = self.content(py)?.with(py, |reader| Ok(reader.state()))?;
+        let state = self.content(py)?.with_detached(py, |reader| Ok(reader.state()))?;
         let entries = PyDict::new(py);
         for (key, value) in state {
             entries.set_item(key, value)?;
