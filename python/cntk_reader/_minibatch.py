@@ -323,4 +323,4 @@ class _MinibatchExtension(_Minibatch):
         return f"<Minibatch: {parts or 'no data'}{', end of sweep' if self.end_of_sweep else ''}>"
 
 
-Mapping.register(Minibatch)
+Mapping.register(Minibatch)  # pyright: ignore[reportAttributeAccessIssue]

@@ -10,17 +10,9 @@ use tooling::project::{Project, empty_folder};
 use tooling::python::{bytecode, environment, make, pip, variables};
 use tooling::{Tally, machine, portable, tools};
 
-/// The Pythons that one wheel is for, by the names of their programs. `t`: without the global lock.
-const PYTHONS: [&str; 8] = [
-    "python3.9",
-    "python3.10",
-    "python3.11",
-    "python3.12",
-    "python3.13",
-    "python3.13t",
-    "python3.14",
-    "python3.14t",
-];
+/// The Pythons that one wheel is for, by the names of their programs.
+const PYTHONS: [&str; 6] =
+    ["python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
 /// What a user runs first. It needs nothing but NumPy.
 pub const FIRST_PROGRAM: &str = "
@@ -164,23 +156,38 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     project.run(&site.join("bin/cntk-reader").to_string_lossy()).arg("--version").go().map(drop)
 }
 
+/// The program of a Python: on the path, or of pyenv.
+fn find(project: &Project, name: &str) -> Option<String> {
+    // Programs of version managers may be there and refuse to start.
+    let starts = |program: &str| project.run(program).args(["-c", "import venv"]).silent().go().is_ok();
+    if tools::on_path(name).is_some() && starts(name) {
+        return Some(name.to_owned());
+    }
+    let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".pyenv")))?;
+    let versions = std::fs::read_dir(root.join("versions")).ok()?.flatten();
+    let mut programs: Vec<_> = versions
+        .filter_map(|version| portable::text(&version.path().join("bin").join(name)).ok())
+        .filter(|program| Path::new(program).is_file() && starts(program))
+        .collect();
+    programs.sort();
+    programs.pop()
+}
+
 /// Installs the wheel in an empty environment of each Python that is here, with nothing but NumPy,
 /// and uses package and tool.
 fn in_each_python(project: &Project, wheel: &Path) -> Result<Tally> {
     let (mut used, mut missing) = (0, Vec::new());
     for name in PYTHONS {
-        // Programs of version managers may be there and refuse to start.
-        let starts = tools::on_path(name).is_some()
-            && project.run(name).args(["-c", "import venv"]).silent().go().is_ok();
-        if !starts {
+        let Some(program) = find(project, name) else {
             missing.push(name);
             continue;
-        }
+        };
         let folder = project.target.join("python/plain").join(name);
         let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
         if !ready.exists() {
             std::fs::create_dir_all(folder.parent().context("an environment has a folder")?)?;
-            make(project, name, &folder)?;
+            make(project, &program, &folder)?;
             pip(project, &python, ["numpy"])?;
             std::fs::write(&ready, "")?;
         }
