@@ -23,17 +23,17 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _at_exit() -> None:
-    _native.end_calls()
-    sources = list(_open)
-    for source in sources:
-        source.cancel()
     try:
+        _native.end_calls()
+        sources = list(_open)
+        for source in sources:
+            source.cancel()
         _native.await_calls()
+        for source in sources:
+            source._end()
     except KeyboardInterrupt:
         # Users' code does not come back. Python would end its thread, and that would end the process by a signal.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
         os._exit(130)
-    for source in sources:
-        source._end()

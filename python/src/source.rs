@@ -66,6 +66,9 @@ impl Opened {
     }
 }
 
+/// The result of a watched call, whether the watchdog has cancelled it, and when it ended.
+type Watched = (Result<()>, bool, Instant);
+
 /// What a source has from its opening to its end.
 struct Content {
     process: Process,
@@ -164,52 +167,55 @@ impl Content {
     fn wait(&self, py: Python<'_>, opened: &mut Opened) -> PyResult<()> {
         let begun = Instant::now();
         let is_main = interrupt::is_main_thread(py);
-        let mut is_ready = false;
+        // What it takes to get the interpreter's lock back does not count.
+        let mut ended = None;
         if opened.is_quick && !self.runs_python() {
-            // Another thread would have the interpreter's lock for longer than the work takes.
-            is_ready = self.make_ready(py, opened, |work| work())?;
+            ended = self.make_ready(py, opened, |work| work())?;
         }
-        if is_ready {
-            // There is nothing left to wait for.
-        } else if !is_main {
-            let result = detached(py, || opened.with(Reader::make_ready));
-            is_ready = true;
+        if ended.is_none() && !is_main {
+            let work = || (opened.with(Reader::make_ready), Instant::now());
+            let (result, end) = detached(py, work);
             self.is_cancelled.store(false, Ordering::SeqCst);
             result.python(py)?;
-        } else if !opened.is_slow {
-            is_ready = self.make_ready(py, opened, |work| py.detach(work))?;
+            ended = Some(end);
+        } else if ended.is_none() && !opened.is_slow {
+            ended = self.make_ready(py, opened, |work| py.detach(work))?;
         }
-        while !is_ready {
+        while ended.is_none() {
             if let Err(exception) = py.check_signals() {
                 interrupt::note(true);
                 return Err(exception);
             }
-            let result = py.detach(|| opened.with(|reader| reader.wait(PIECE)));
+            let work = || (opened.with(|reader| reader.wait(PIECE)), Instant::now());
+            let (result, end) = py.detach(work);
             self.is_cancelled.store(false, Ordering::SeqCst);
-            is_ready = result.python(py)?;
+            ended = result.python(py)?.then_some(end);
         }
         if is_main {
             interrupt::note(false);
         }
-        let elapsed = begun.elapsed();
+        let elapsed = ended.map_or(SLOW, |ended| ended - begun);
         (opened.is_quick, opened.is_slow) = (elapsed < QUICK, elapsed > SLOW);
         Ok(())
     }
 
-    /// Waits until the next read does not have to wait, but not for long. False if the watchdog has
-    /// ended that.
+    /// Waits until the next read does not have to wait, but not for long. Returns when that was;
+    /// None if the watchdog has ended it.
     fn make_ready(
         &self,
         py: Python<'_>,
         opened: &mut Opened,
-        run: impl FnOnce(&mut (dyn FnMut() -> (Result<()>, bool) + Send)) -> (Result<()>, bool),
-    ) -> PyResult<bool> {
-        let mut work = || watchdog::watched(&self.canceller, || opened.with(Reader::make_ready));
-        let (result, was_cut) = run(&mut work);
+        run: impl FnOnce(&mut (dyn FnMut() -> Watched + Send)) -> Watched,
+    ) -> PyResult<Option<Instant>> {
+        let mut work = || {
+            let (result, was_cut) = watchdog::watched(&self.canceller, || opened.with(Reader::make_ready));
+            (result, was_cut, Instant::now())
+        };
+        let (result, was_cut, ended) = run(&mut work);
         let by_program = self.is_cancelled.swap(false, Ordering::SeqCst);
         match result {
-            Err(error) if error.kind() == ErrorKind::Cancelled && was_cut && !by_program => Ok(false),
-            result => result.python(py).map(|()| true),
+            Err(error) if error.kind() == ErrorKind::Cancelled && was_cut && !by_program => Ok(None),
+            result => result.python(py).map(|()| Some(ended)),
         }
     }
 
