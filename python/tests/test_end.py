@@ -108,7 +108,7 @@ class Ends(unittest.TestCase):
         children = []
         for program in programs * runs:
             child = subprocess.Popen(
-                [sys.executable, "-c", COMMON + program],
+                [sys.executable, "-W", "ignore::DeprecationWarning:__main__", "-c", COMMON + program],
                 env=environment,
                 cwd=self.folder,
                 stdout=subprocess.DEVNULL,

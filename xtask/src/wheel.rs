@@ -88,6 +88,12 @@ impl<'a> Wheel<'a> {
         let what = format!("extension and tool, release mode, into {}", built.shown("xtask"));
         let (extension, tool) =
             self.project.part(&what, || Ok((dist::extension(built)?, dist::tool_program(built)?)))?;
+        // The guide installs the wheel that is there.
+        for entry in std::fs::read_dir(folder(built)).into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "whl") {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
         let backend = backend(self.project, built)?.arg("--extension").arg(extension);
         let backend = backend.arg("--tool").arg(tool).args(["--platform", &self.platform]);
         packed(built, backend.args(["--strip", &built.binutil("strip")]))
