@@ -2302,18 +2302,6 @@ cntk_reader_status cntk_reader_minibatch_describe(const cntk_reader_minibatch *m
                                                   cntk_reader_error **error);
 
 /**
- * Describes a minibatch and all its streams in one call. `info->struct_size` must be set. `streams` has room for `capacity`
- * structs, and each of them is as large as `streams->struct_size` of the first one, which must be set and which the others get.
- * Written are as many structs as the minibatch has streams (`info->stream_count`); it is an error if there are fewer places.
- * May be called from any thread.
- */
-cntk_reader_status cntk_reader_minibatch_describe_streams(const cntk_reader_minibatch *minibatch,
-                                                          cntk_reader_minibatch_info *info,
-                                                          cntk_reader_minibatch_stream *streams,
-                                                          size_t capacity,
-                                                          cntk_reader_error **error);
-
-/**
  * Gives the key of a sequence as text, as CNTK shows it: UTF-8, as much of it as fits into `capacity` bytes, always with a
  * NUL if `capacity` is not 0; and its whole length in bytes without the NUL. `text` may be NULL if `capacity` is 0.
  * `sequence` is the number in the records. May be called from any thread.

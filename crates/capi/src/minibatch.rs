@@ -3,7 +3,6 @@
 use super::call::{call, given, guard_silently, input};
 use super::error::cntk_reader_error;
 use super::minibatch_handle::cntk_reader_minibatch;
-use super::minibatch_stream::cntk_reader_minibatch_stream;
 use super::reader::cntk_reader;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
@@ -216,40 +215,6 @@ pub unsafe extern "C" fn cntk_reader_minibatch_describe(
     call(error, || {
         // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
         let (minibatch, info) = (given(minibatch, "minibatch")?, unsafe { SizedOutput::new(info) }?);
-        info.set(minibatch.info());
-        Ok(())
-    })
-}
-
-/// Describes a minibatch and all its streams in one call. `info->struct_size` must be set. `streams` has room for `capacity`
-/// structs, and each of them is as large as `streams->struct_size` of the first one, which must be set and which the others get.
-/// Written are as many structs as the minibatch has streams (`info->stream_count`); it is an error if there are fewer places.
-/// May be called from any thread.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_minibatch_describe_streams(
-    minibatch: Option<&cntk_reader_minibatch>,
-    info: *mut cntk_reader_minibatch_info,
-    streams: *mut cntk_reader_minibatch_stream,
-    capacity: usize,
-    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
-) -> cntk_reader_status {
-    call(error, || {
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
-        let (minibatch, info) = (given(minibatch, "minibatch")?, unsafe { SizedOutput::new(info) }?);
-        let count = minibatch.content.streams.len();
-        if count > capacity {
-            return Err(Error::argument(format!(
-                "There is room for {capacity} streams, and the minibatch has {count}."
-            )));
-        }
-        if count > 0 {
-            // SAFETY: `streams` is NULL, which `each` refuses, or has `capacity` structs of the size that the first one states, as
-            // documented above, and `count` is no more than that.
-            let places = unsafe { SizedOutput::each(streams, count) }?;
-            for (index, place) in places.enumerate() {
-                place.set(minibatch.stream(index)?);
-            }
-        }
         info.set(minibatch.info());
         Ok(())
     })

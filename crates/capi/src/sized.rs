@@ -57,27 +57,6 @@ impl<T: Sized> SizedOutput<T> {
         Ok(SizedOutput { pointer, size })
     }
 
-    /// The places for `count` structs one after the other, each as large as the first one says. They get this size.
-    ///
-    /// # Safety
-    /// `pointer` is NULL or points to `count` times as many writable bytes as its first member says, until the last place is
-    /// set or dropped; `count` is not 0.
-    pub(crate) unsafe fn each(pointer: *mut T, count: usize) -> Result<impl Iterator<Item = Self>> {
-        // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
-        let size = unsafe { declared_size::<T>(pointer) }?;
-        if !size.is_multiple_of(align_of::<T>()) {
-            return Err(Error::argument(format!("The size of {} cannot be {size}.", T::NAME)));
-        }
-        Ok((0..count).map(move |index| {
-            // SAFETY: place `index` of `count` begins this many bytes after the first, inside the memory that the contract
-            // promises. It is aligned like the first one, because the size is a multiple of the alignment.
-            let pointer = unsafe { pointer.byte_add(index * size) };
-            // SAFETY: as above; the first member is a `usize` by the trait's contract.
-            unsafe { pointer.cast::<usize>().write(size) };
-            SizedOutput { pointer, size }
-        }))
-    }
-
     /// Writes all members that the caller knows, except the size.
     pub(crate) fn set(self, value: T) {
         let known = self.size.min(size_of::<T>());
@@ -178,20 +157,6 @@ mod tests {
         let output = unsafe { SizedOutput::<Later>::new((&raw mut known).cast()) };
         output.expect("a good size").set(Later { size: 0, a: 3, b: 9 });
         assert_eq!(known, Known { size: size_of::<Known>(), a: 3 });
-    }
-
-    #[test]
-    fn places_of_an_array_are_as_large_as_the_first_one() {
-        let mut places = [Later { size: 0, a: 0, b: 9 }; 3];
-        places[0].size = size_of::<Later>();
-        // SAFETY: three structs of this size.
-        let each = unsafe { SizedOutput::<Known>::each((&raw mut places).cast(), 3) };
-        each.expect("a good size").zip(1..).for_each(|(place, a)| place.set(Known { size: 0, a }));
-        let size = size_of::<Later>();
-        assert_eq!(places, [1, 2, 3].map(|a| Later { size, a, b: 9 }));
-        places[0].size = size - 1;
-        // SAFETY: refused before anything is written.
-        assert!(unsafe { SizedOutput::<Known>::each((&raw mut places).cast(), 3) }.is_err());
     }
 
     #[test]

@@ -30,7 +30,7 @@ use cntk_reader_capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cn
 use cntk_reader_capi::stream::cntk_reader_stream_info;
 use cntk_reader_capi::user_sequence::cntk_reader_sequence_info;
 use made::{Room, check, number, taken};
-use std::mem::{MaybeUninit, size_of};
+use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use transform::Table;
 
@@ -226,15 +226,6 @@ impl Handles {
                 let block = std::slice::from_raw_parts(stream.block.cast::<u8>(), stream.block_size);
                 std::hint::black_box(block.iter().fold(0_u8, |sum, byte| sum ^ byte));
             }
-            let capacity = choices.below(4);
-            let mut streams = vec![0_u64; capacity * size_of::<cntk_reader_minibatch_stream>() / 8];
-            if let Some(size) = streams.first_mut() {
-                *size = size_of::<cntk_reader_minibatch_stream>() as u64;
-            }
-            let pointer = if capacity == 0 { null_mut() } else { streams.as_mut_ptr().cast() };
-            check(choices, |error| {
-                cntk_reader_minibatch_describe_streams(minibatch, info.pointer(), pointer, capacity, error)
-            });
             let mut text = vec![0_u8; choices.below(6)];
             let (sequence, mut length) = (number(choices) as usize, MaybeUninit::uninit());
             let (pointer, capacity) = (text.as_mut_ptr().cast(), text.len());
