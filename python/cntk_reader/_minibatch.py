@@ -298,13 +298,11 @@ class _MinibatchExtension(_Minibatch):
         """The streams with their names."""
         return ItemsView(self)
 
-    @declares(stream=Within("by its own type"), default=Within("any value"))
-    def get(  # type: ignore[override]
-        self, stream: str | StreamInformation, default: object = None
-    ) -> object:
+    @declares(key=Within("by its own type"), default=Within("any value"))
+    def get(self, key: str | StreamInformation, default: object = None, /) -> object:  # type: ignore[override]
         """The stream of this name, or ``default`` if there is none."""
         try:
-            return self[stream]
+            return self[key]
         except KeyError:
             return default
 

@@ -1,7 +1,7 @@
 """Types of the extension module. The modules of the package add methods to its classes, which stand here too."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import final
+from typing import TypeVar, final, overload
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from ._types import Array, Floats, FloatType
 from ._user import UserDeserializer
 
 version: str
+_Default = TypeVar("_Default")
 
 class Source:
     # Arguments are those of derived classes, which take them in `__init__`.
@@ -97,6 +98,11 @@ class Minibatch(Mapping[str, StreamMinibatch]):
     def keys_of_sequences(self) -> npt.NDArray[np.uint64]: ...
     def key_text(self, sequence: int) -> str: ...
     def __getitem__(self, stream: str | StreamInformation, /) -> StreamMinibatch: ...
+    # Added by `_minibatch`.
+    @overload
+    def get(self, key: str | StreamInformation, default: None = None, /) -> StreamMinibatch | None: ...
+    @overload
+    def get(self, key: str | StreamInformation, default: _Default, /) -> StreamMinibatch | _Default: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
 
@@ -156,7 +162,7 @@ def convert(
     output: str,
     progress: Callable[[int, int, int], bool | None] | None,
     *,
-    stream: str = "",
+    stream: str | None = None,
     script: str | None = None,
     states: str | None = None,
     number_ids: bool = False,

@@ -76,7 +76,7 @@ fn report(callback: &Py<PyAny>, progress: Progress, raised: &mut Option<PyErr>) 
 
 /// Converts speech data; `kind` is the name of the function in Python.
 #[pyfunction]
-#[pyo3(signature = (kind, input, output, progress, *, stream = String::new(), script = None, states = None, number_ids = false))]
+#[pyo3(signature = (kind, input, output, progress, *, stream = None, script = None, states = None, number_ids = false))]
 #[expect(clippy::too_many_arguments, reason = "those of the functions in Python")]
 fn convert(
     py: Python<'_>,
@@ -84,7 +84,7 @@ fn convert(
     input: String,
     output: String,
     progress: Option<Py<PyAny>>,
-    stream: String,
+    stream: Option<String>,
     script: Option<String>,
     states: Option<String>,
     number_ids: bool,
@@ -93,6 +93,7 @@ fn convert(
     let Some(&(_, convert)) = SPEECH.iter().find(|(name, _)| *name == kind) else {
         return Err(PyValueError::new_err(format!("There is no conversion '{kind}'.")));
     };
+    let stream = stream.unwrap_or_default();
     let conversion = SpeechConversion { input, output, script, states, stream, number_ids };
     run(py, progress, move |listener| convert(&conversion, listener))
 }

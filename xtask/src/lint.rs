@@ -58,6 +58,19 @@ pub fn with_torch(project: &Project, python: &Path, has_ray: bool) -> Result<Tal
     Ok(Tally::passed(1)?.and(torch).and(ray))
 }
 
+/// Compares the stub of the extension module with the module itself, which is in one of the folders
+/// `path`, as NumPy is.
+pub fn stubs(project: &Project, path: &std::ffi::OsStr) -> Result<Tally> {
+    let tools = match tools(project)? {
+        Ok(tools) => tools,
+        Err(reason) => return Tally::skipped(reason),
+    };
+    let python = project.run(&tools.join("python").to_string_lossy()).args(["-m", "mypy.stubtest"]);
+    let python = python.args(["--mypy-config-file", CONFIGURATION, "--ignore-disjoint-bases"]);
+    let python = python.args(["--allowlist", "python/stubtest-allowlist.txt", "cntk_reader._native"]);
+    python.env("PYTHONPATH", path).go().and_then(|_| Tally::passed(1))
+}
+
 /// The folder of the tools; or the reason why there is none.
 fn tools(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     Ok(python::environment_with(project, "lint", &TOOLS)?.map(|python| python.with_file_name("")))

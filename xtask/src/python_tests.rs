@@ -1,6 +1,6 @@
 //! The Python module under python: its environment, and its tests.
 
-use crate::wheel;
+use crate::{lint, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -136,7 +136,10 @@ fn tests_of_wheel(project: &Project, python: &Path, wheel: &Path) -> Result<Tall
     let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &variables[0].1);
     let digits = project.path("examples/data/digits.train.ctf");
     run.args(["-c", FIRST_PROGRAM]).arg(&digits).go().context("The package does not come from the wheel")?;
-    tests(project, python, &variables)
+    // NumPy comes from the environment of the tests.
+    let own = site_packages(project, python)?;
+    let stubs = lint::stubs(project, &std::env::join_paths([&site, &own])?)?;
+    Ok(stubs.and(tests(project, python, &variables)?))
 }
 
 /// Has pip build the package from its sources, quickly, and uses it.
