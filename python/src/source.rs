@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 
 /// A read that takes longer is slow: the next one looks for signals while it waits.
 const SLOW: Duration = Duration::from_millis(20);
-/// A read that takes less keeps the interpreter's lock: beside a busy thread of Python, to get it
-/// back takes 30 microseconds and more.
-const QUICK: Duration = Duration::from_micros(100);
+/// A read that takes less keeps the interpreter's lock. Beside a busy thread of Python, to get it
+/// back takes up to the interval in which threads of Python take turns, 5 ms.
+const QUICK: Duration = Duration::from_millis(1);
 /// The time between two looks for signals.
 const PIECE: Duration = Duration::from_millis(50);
 
