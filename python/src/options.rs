@@ -3,7 +3,7 @@
 use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
 use cntk_reader::language::values::{Value, Values, check};
-use cntk_reader::{Config, Error, Result};
+use cntk_reader::{Config, Result};
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::cancel::Canceller;
 use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyValueError};
@@ -156,19 +156,7 @@ fn element<'py>(
 /// Adds elements to a list, which begins with the first one.
 fn add(values: &mut Values, key: &str, added: Value) -> Result<()> {
     check(values, key, &added, FrontEnd::Python)?;
-    let empty = match added {
-        Value::Files(_) => Value::Files(Vec::new()),
-        _ => Value::List(Vec::new()),
-    };
-    match (values.entry(key, empty), added) {
-        (Value::Files(paths), Value::Files(added)) => paths.extend(added),
-        (Value::List(elements), Value::List(added)) => elements.extend(added),
-        (_, Value::Files(_)) => {
-            return Err(Error::argument(format!("The option '{key}' has a value that is no list of files.")));
-        }
-        _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
-    }
-    Ok(())
+    values.add(key, added)
 }
 
 /// A number without a fraction, which NumPy's types have too.

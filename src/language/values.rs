@@ -69,6 +69,24 @@ impl Values {
         &mut self.0[place].1
     }
 
+    /// Adds elements to the list of a key, which begins with the first ones.
+    pub fn add(&mut self, key: &str, added: Value) -> Result<()> {
+        let empty = match added {
+            Value::Files(_) => Value::Files(Vec::new()),
+            _ => Value::List(Vec::new()),
+        };
+        match (self.entry(key, empty), added) {
+            (Value::Files(paths), Value::Files(added)) => paths.extend(added),
+            (Value::List(elements), Value::List(added)) => elements.extend(added),
+            (_, Value::Files(_)) => {
+                let message = format!("The option '{key}' has a value that is no list of files.");
+                return Err(Error::argument(message));
+            }
+            _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
+        }
+        Ok(())
+    }
+
     fn find(&self, key: &str) -> Option<usize> {
         self.0.iter().position(|(known, _)| known.eq_ignore_ascii_case(key))
     }

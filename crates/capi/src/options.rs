@@ -102,19 +102,7 @@ fn set(values: &mut Values, key: &str, value: Value, front_end: FrontEnd) -> Res
 /// Adds elements to a list, which begins with the first one.
 fn add(values: &mut Values, key: &str, added: Value, front_end: FrontEnd) -> Result<()> {
     check(values, key, &added, front_end)?;
-    let empty = match added {
-        Value::Files(_) => Value::Files(Vec::new()),
-        _ => Value::List(Vec::new()),
-    };
-    match (values.entry(key, empty), added) {
-        (Value::Files(paths), Value::Files(added)) => paths.extend(added),
-        (Value::List(elements), Value::List(added)) => elements.extend(added),
-        (_, Value::Files(_)) => {
-            return Err(Error::argument(format!("The option '{key}' has a value that is no list of files.")));
-        }
-        _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
-    }
-    Ok(())
+    values.add(key, added)
 }
 
 /// Adds a section under its name, unchecked: a stream may have the name of an option.
