@@ -6,7 +6,7 @@ use super::Others;
 use super::convert::WidenedInt;
 use super::images::{self, Scope};
 use super::module::Module;
-use super::native::{Native, TEXT_TYPE, check_type, element_type};
+use super::native::{ADDED, Native, TEXT_TYPE, added, check_type, element_type};
 use super::options::{ForeignOptions, Order, Packing, ReaderSettings, Shape, UserOptions, WindowSize};
 use super::section::Section;
 use super::speech::{self, Common};
@@ -26,9 +26,9 @@ pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
 /// CNTK's window for users' deserializers, in chunks.
 const DEFAULT_USER_WINDOW: u64 = 128;
 
-/// Deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys` says otherwise. CNTK does not
-/// count binary labels and lattices.
-const TEXTUAL_TYPES: [&str; 3] = ["HTKFeatureDeserializer", "HTKMLFDeserializer", speech::KALDI];
+/// CNTK's deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys` says otherwise. CNTK does
+/// not count binary labels and lattices.
+const TEXTUAL_TYPES: [&str; 2] = ["HTKFeatureDeserializer", "HTKMLFDeserializer"];
 
 /// What the reader puts into the section of every deserializer.
 struct Inherited {
@@ -49,7 +49,8 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let elements = read_elements(section, others)?;
     let has = |name: &str| elements.iter().any(|(deserializer, _)| deserializer == name);
 
-    let textual_keys = TEXTUAL_TYPES.iter().any(|name| has(name));
+    let is_added = |name| ADDED.iter().any(|added| added.has_textual_keys && added.name == name);
+    let textual_keys = elements.iter().any(|(name, _)| TEXTUAL_TYPES.contains(&&**name) || is_added(&**name));
     let numeric_keys = section.get_or("useNumericSequenceKeys", !textual_keys)?;
     let hash_keys = section.get_or("hashSequenceKeys", false)?;
     if numeric_keys && hash_keys {
@@ -401,14 +402,16 @@ fn read_deserializers(
         }
         note_keys_of_readers(element);
         let element = element.with(&values);
-        let is_ours = name == speech::KALDI && !element.exists_here("module");
-        let module = if is_ours {
-            String::new()
-        } else {
-            element.text("module").map_err(|error| hint_of_users(error, name))?
+        let added = added(name).filter(|_| !element.exists_here("module"));
+        let module = match added {
+            Some(_) => String::new(),
+            None => element.text("module").map_err(|error| hint_of_users(error, name))?,
         };
         // Whoever makes the transforms of other modules makes the whole chain, and what it begins with.
-        if !is_ours && others.foreign && (is_foreign(&module) || is_chained_to_foreign(&module, &element)) {
+        if added.is_none()
+            && others.foreign
+            && (is_foreign(&module) || is_chained_to_foreign(&module, &element))
+        {
             element.ignore(&element.keys().collect::<Vec<_>>());
             deserializers.push(Box::new(ForeignOptions {
                 name: name.clone(),
@@ -417,10 +420,9 @@ fn read_deserializers(
             }));
             continue;
         }
-        let native = if is_ours {
-            Native::Kaldi
-        } else {
-            check_type(&module, name).map_err(|error| element.blame("type", error))?
+        let native = match added {
+            Some(added) => Native::Added(added),
+            None => check_type(&module, name).map_err(|error| element.blame("type", error))?,
         };
         let common = Common {
             is_primary: deserializers.is_empty(),
@@ -440,7 +442,7 @@ fn read_deserializers(
                 images::read(base64, &element, common)?
             }
             Native::Speech(kind) => speech::read(kind, &element, &common)?,
-            Native::Kaldi => speech::read_kaldi(&element, &common)?,
+            Native::Added(added) => (added.read)(&element, &common)?,
         });
         if matches!(native, Native::Text | Native::Binary) {
             let number = deserializers.len() - 1;
@@ -529,19 +531,22 @@ pub(super) fn no_deserializers(section: &Section) -> Error {
 }
 
 /// None of the modules has transforms, and CNTK says so in its loader's words.
-fn check_transforms(element: &Section, module: Module) -> Result<()> {
+fn check_transforms(element: &Section, module: Option<Module>) -> Result<()> {
     if !element.exists_here("input") {
         return Ok(());
     }
-    let plugin = module.plugin();
     let input = element.section("input")?;
     for stream in input.keys() {
         let section = input.child(stream)?;
-        let is_read = matches!(module, Module::Text | Module::Binary) && section.exists_here("imageShape");
+        let is_read =
+            matches!(module, Some(Module::Text | Module::Binary)) && section.exists_here("imageShape");
         if section.exists_here("transforms") && !is_read {
-            let message = format!("Symbol 'CreateTransformer' not found in plugin '{plugin}-2.7.so'");
+            let message = match module.map(Module::plugin) {
+                Some(plugin) => format!("Symbol 'CreateTransformer' not found in plugin '{plugin}-2.7.so'"),
+                None => format!("The stream '{stream}' has ‹transforms›, which its format does not take."),
+            };
             let detail = match module {
-                Module::Text | Module::Binary => {
+                Some(Module::Text | Module::Binary) => {
                     "Transforms are for images: remove ‹transforms› from this stream, or add ‹image_shape› if its samples are images."
                 }
                 _ => "Transforms are for images; remove ‹transforms› from this stream.",

@@ -18,25 +18,53 @@ pub(super) const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
 const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";
 
 /// The library's own deserializers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Native {
     Text,
     Binary,
     /// Whether the images are lines of Base64.
     Image(bool),
     Speech(SpeechType),
-    Kaldi,
+    /// One that CNTK does not have.
+    Added(&'static Added),
 }
 
 impl Native {
-    pub(super) fn module(self) -> Module {
+    /// The module of CNTK's that it belongs to; `None` if there is no such module.
+    pub(super) fn module(self) -> Option<Module> {
         match self {
-            Native::Text => Module::Text,
-            Native::Binary => Module::Binary,
-            Native::Image(_) => Module::Image,
-            Native::Speech(_) | Native::Kaldi => Module::Htk,
+            Native::Text => Some(Module::Text),
+            Native::Binary => Some(Module::Binary),
+            Native::Image(_) => Some(Module::Image),
+            Native::Speech(_) => Some(Module::Htk),
+            Native::Added(added) => added.module,
         }
     }
+}
+
+/// A deserializer that CNTK does not have. Its section needs no `module`.
+pub(super) struct Added {
+    /// The `type` of its section.
+    pub name: &'static str,
+    /// The module that may stand beside the type: CNTK's API insists on one.
+    pub module: Option<Module>,
+    /// Its keys are texts, unless `useNumericSequenceKeys` says otherwise.
+    pub has_textual_keys: bool,
+    /// Reads its section.
+    pub read: fn(&Section, &Common) -> Result<Box<dyn Format>>,
+}
+
+/// The deserializers that CNTK does not have. A new format is one more line here.
+pub(super) const ADDED: &[Added] = &[Added {
+    name: speech::KALDI,
+    module: Some(Module::Htk),
+    has_textual_keys: true,
+    read: speech::read_kaldi,
+}];
+
+/// The deserializer of this type that CNTK does not have.
+pub(super) fn added(name: &str) -> Option<&'static Added> {
+    ADDED.iter().find(|added| added.name == name)
 }
 
 /// What to write instead of a type that is not supported.
@@ -53,11 +81,12 @@ pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {
             format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
         return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
     };
+    if let Some(added) = added(name).filter(|added| added.module == Some(known)) {
+        return Ok(Native::Added(added));
+    }
     match (known, name) {
         (Module::Text, TEXT_TYPE) => return Ok(Native::Text),
         (Module::Binary, BINARY_TYPE) => return Ok(Native::Binary),
-        // CNTK's API insists on a module.
-        (Module::Htk, speech::KALDI) => return Ok(Native::Kaldi),
         (Module::Htk, _) => {
             if let Some(kind) = SpeechType::by_name(name) {
                 return Ok(Native::Speech(kind));
@@ -116,7 +145,8 @@ pub(super) fn speech_deserializer(
     };
     match check_type("HTKDeserializers", name)? {
         Native::Speech(kind) => speech::read(kind, section, &common),
-        _ => speech::read_kaldi(section, &common),
+        Native::Added(added) => (added.read)(section, &common),
+        _ => Err(Error::internal("The module of speech has other deserializers.")),
     }
 }
 
