@@ -4,7 +4,9 @@ use crate::Reader;
 use crate::language::values::Values;
 #[cfg(feature = "images")]
 use crate::language::{Base64ImageDeserializer, ImageDeserializer};
-use crate::language::{CbfDeserializer, Config, CtfDeserializer, Others, ReaderOptions, Section, UserType};
+use crate::language::{
+    CbfDeserializer, Config, CtfDeserializer, NumpyDeserializer, Others, ReaderOptions, Section, UserType,
+};
 #[cfg(feature = "speech")]
 use crate::language::{
     HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
@@ -116,6 +118,11 @@ impl Builder {
     /// Adds a file in CNTK's binary format.
     pub fn cbf(self, cbf: CbfDeserializer) -> Builder {
         self.own(cbf.values())
+    }
+
+    /// Adds arrays of NumPy.
+    pub fn numpy(self, arrays: NumpyDeserializer) -> Builder {
+        self.own(arrays.values())
     }
 
     /// Adds features in HTK archives.

@@ -135,7 +135,7 @@ pub use forms::{CanonicalColumns, Packed, Padded};
 pub use iter::{EpochCursor, EpochIter};
 #[cfg(feature = "images")]
 pub use language::{Base64ImageDeserializer, ImageDeserializer};
-pub use language::{CbfDeserializer, Config, CtfDeserializer, ReaderOptions};
+pub use language::{CbfDeserializer, Config, CtfDeserializer, NumpyDeserializer, ReaderOptions};
 #[cfg(feature = "speech")]
 pub use language::{
     HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,

@@ -6,7 +6,7 @@ use super::Others;
 use super::convert::WidenedInt;
 use super::images::{self, Scope};
 use super::module::Module;
-use super::native::{ADDED, Native, TEXT_TYPE, added, check_type, element_type};
+use super::native::{ADDED, Added, Native, TEXT_TYPE, added, check_type, element_type};
 use super::options::{ForeignOptions, Order, Packing, ReaderSettings, Shape, UserOptions, WindowSize};
 use super::section::Section;
 use super::speech::{self, Common};
@@ -49,8 +49,9 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let elements = read_elements(section, others)?;
     let has = |name: &str| elements.iter().any(|(deserializer, _)| deserializer == name);
 
-    let is_added = |name| ADDED.iter().any(|added| added.has_textual_keys && added.name == name);
-    let textual_keys = elements.iter().any(|(name, _)| TEXTUAL_TYPES.contains(&&**name) || is_added(&**name));
+    let has_added = |fact: fn(&Added) -> bool| ADDED.iter().any(|added| fact(added) && has(added.name));
+    let textual_keys =
+        TEXTUAL_TYPES.iter().any(|name| has(name)) || has_added(|added| added.has_textual_keys);
     let numeric_keys = section.get_or("useNumericSequenceKeys", !textual_keys)?;
     let hash_keys = section.get_or("hashSequenceKeys", false)?;
     if numeric_keys && hash_keys {
@@ -97,7 +98,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
                 packing = Packing::Frame;
                 read_image_window(section)?
             } else {
-                read_window(section, has(TEXT_TYPE))?
+                read_window(section, has(TEXT_TYPE) || has_added(|added| added.has_window_of_text))?
             },
             seed: section.get_or("randomizationSeed", 0)?,
         }
@@ -310,7 +311,7 @@ pub(super) fn check_truncation(section: &Section) -> Result<()> {
     Err(section.blame("truncationLength", error))
 }
 
-fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
+fn read_window(section: &Section, is_in_chunks: bool) -> Result<WindowSize> {
     let window = section.get_or("randomizationWindow", AUTO_WINDOW)?;
     if window == 0 && section.is_native() {
         let line = format!(
@@ -320,7 +321,7 @@ fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
         section.log().note(section.path(), "randomizationWindow", line);
     }
     let in_samples = section.get_or("sampleBasedRandomizationWindow", true)?;
-    if !has_text || section.exists_here("randomizationWindow") {
+    if !is_in_chunks || section.exists_here("randomizationWindow") {
         section.ignore(&["chunkSizeInBytes"]);
         return Ok(text::window_size(window, in_samples));
     }

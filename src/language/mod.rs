@@ -5,6 +5,7 @@
 //! class of exception. [`typed`] makes the same sections without a text.
 
 mod array;
+mod arrays;
 mod binary;
 mod brackets;
 mod composite;
@@ -37,7 +38,7 @@ pub use legacy::ReaderType;
 pub use section::Section;
 #[cfg(feature = "images")]
 pub use typed::{Base64ImageDeserializer, ImageDeserializer};
-pub use typed::{CbfDeserializer, CtfDeserializer, ReaderOptions};
+pub use typed::{CbfDeserializer, CtfDeserializer, NumpyDeserializer, ReaderOptions};
 #[cfg(feature = "speech")]
 pub use typed::{
     HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,

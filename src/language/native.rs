@@ -1,5 +1,6 @@
 //! The library's own deserializers: their types, and the section of one alone.
 
+use super::arrays;
 use super::images;
 use super::legacy::parse_precision;
 use super::module::Module;
@@ -50,17 +51,30 @@ pub(super) struct Added {
     pub module: Option<Module>,
     /// Its keys are texts, unless `useNumericSequenceKeys` says otherwise.
     pub has_textual_keys: bool,
+    /// The default window is that of text, 128 chunks. Otherwise it is all of the data, as for
+    /// CNTK's other formats.
+    pub has_window_of_text: bool,
     /// Reads its section.
     pub read: fn(&Section, &Common) -> Result<Box<dyn Format>>,
 }
 
 /// The deserializers that CNTK does not have. A new format is one more line here.
-pub(super) const ADDED: &[Added] = &[Added {
-    name: speech::KALDI,
-    module: Some(Module::Htk),
-    has_textual_keys: true,
-    read: speech::read_kaldi,
-}];
+pub(super) const ADDED: &[Added] = &[
+    Added {
+        name: speech::KALDI,
+        module: Some(Module::Htk),
+        has_textual_keys: true,
+        has_window_of_text: false,
+        read: speech::read_kaldi,
+    },
+    Added {
+        name: arrays::TYPE,
+        module: None,
+        has_textual_keys: false,
+        has_window_of_text: true,
+        read: arrays::read,
+    },
+];
 
 /// The deserializer of this type that CNTK does not have.
 pub(super) fn added(name: &str) -> Option<&'static Added> {
@@ -72,7 +86,7 @@ const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of
                          'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader', 'HTKFeatureDeserializer', \
                          'HTKMLFDeserializer', 'HTKMLFBinaryDeserializer' and 'LatticeDeserializer' of the module \
                          'HTKDeserializers', 'ImageDeserializer' and 'Base64ImageDeserializer' of the module \
-                         'ImageReader', 'KaldiDeserializer', and deserializers of users.";
+                         'ImageReader', 'KaldiDeserializer', 'NumpyDeserializer', and deserializers of users.";
 
 /// The deserializer of this type in this module, if this library can read it.
 pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {

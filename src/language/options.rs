@@ -1,5 +1,6 @@
 //! The options that a configuration sets, of the engine and of the formats.
 
+pub use cntk_reader_arrays::{ArrayOptions, ArrayStream};
 pub use cntk_reader_core::format::user::{ForeignOptions, UserOptions};
 pub use cntk_reader_core::option::release::{Quirks, Release};
 pub use cntk_reader_engine::pack::Packing;

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod arrays;
 mod changed;
 mod confined;
 mod extended_example;

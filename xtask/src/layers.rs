@@ -9,14 +9,15 @@ use tooling::project::Project;
 
 /// The crates of the library that each of them may import, by the ends of their names. The tests of
 /// a crate may import any.
-const BELOW: [(&str, &[&str]); 8] = [
+const BELOW: [(&str, &[&str]); 9] = [
     ("-core", &[]),
+    ("-arrays", &["-core"]),
     ("-text", &["-core"]),
     ("-speech", &["-core"]),
     ("-images", &["-core", "-text"]),
     ("-engine", &["-core"]),
-    ("", &["-core", "-engine", "-text", "-speech", "-images"]),
-    ("-tools", &["-core", "-engine", "-text", "-speech", "-images", ""]),
+    ("", &["-core", "-engine", "-arrays", "-text", "-speech", "-images"]),
+    ("-tools", &["-core", "-engine", "-arrays", "-text", "-speech", "-images", ""]),
     ("-capi", &["-core", "-engine", "-text", "-images", "", "-tools"]),
 ];
 

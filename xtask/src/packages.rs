@@ -12,8 +12,9 @@ pub const ORACLE: &str = "cntk-reader-oracle";
 /// Measurements.
 pub const BENCHES: &str = "cntk-reader-benches";
 /// The library's crates, from the bottom up.
-pub const LIBRARY: [&str; 8] = [
+pub const LIBRARY: [&str; 9] = [
     "cntk-reader-core",
+    "cntk-reader-arrays",
     "cntk-reader-text",
     "cntk-reader-speech",
     "cntk-reader-images",

@@ -3,11 +3,13 @@
 //! A builder only collects [`Values`]; [`crate::language`] reads them as it reads those of a text,
 //! with the same defaults, checks and messages.
 
+mod arrays;
 #[cfg(feature = "images")]
 pub mod image;
 #[cfg(feature = "speech")]
 mod speech;
 
+pub use arrays::NumpyDeserializer;
 #[cfg(feature = "images")]
 pub use image::{Base64ImageDeserializer, ImageDeserializer};
 #[cfg(feature = "speech")]

@@ -8,7 +8,8 @@ use super::table::Word::{self, Entry, Fixed, Key, Method, Unnamed};
 use Initial::{Depends, Is, Nothing, Required};
 use Kind::{Choice, Counts, Files, Flag, List, Numbers, Path, Section, Text, Whole};
 use Owner::{
-    Binary, Color, Crop, Features, Images, Intensity, Kaldi, Labels, Mean, Reader, Scale, Stream, TextFile,
+    Arrays, Binary, Color, Crop, Features, Images, Intensity, Kaldi, Labels, Mean, Reader, Scale, Stream,
+    TextFile,
 };
 
 /// The things that have options.
@@ -22,6 +23,7 @@ pub enum Owner {
     Features,
     Labels,
     Kaldi,
+    Arrays,
     Images,
     Crop,
     Scale,
@@ -122,7 +124,7 @@ pub const DECLARED: &[Declared] = &[
         "array of sections, see below"),
     option(Reader, ("randomize", "randomize"), (Flag, Is("true")), [Method("randomize"), Key("randomize"), Key("randomize")],
         "block randomization in rolling windows; `false`: the order of the data"),
-    option(Reader, ("window", "randomizationWindow"), (Whole(0, i64::MAX as i128), Depends("128 chunks with text data")),
+    option(Reader, ("window", "randomizationWindow"), (Whole(0, i64::MAX as i128), Depends("128 chunks with text data or arrays")),
         [Method("randomization_window_in_chunks"), Key("randomization_window_in_chunks"), Key("randomization_window_in_chunks")],
         "size of the window, in samples unless the next key says otherwise"),
     option(Reader, ("window_in_samples", "sampleBasedRandomizationWindow"), (Flag, Depends("`true` if a window is given")),
@@ -280,6 +282,16 @@ pub const DECLARED: &[Declared] = &[
         "`dense`: matrices of features; `sparse`: integer vectors of class numbers"),
     option(Kaldi, ("kaldi_dim", "dim"), (SIZE, Required), [Key("dim"), Key("dim"), Key("shape")],
         "values of a frame, or number of classes"),
+
+    option(Arrays, ("array_file", "file"), (Path, Required), [Fixed("file"), Unnamed, Unnamed],
+        "(stream) path of the array"),
+    option(Arrays, ("sequence_lengths", "lengths"), (Path, Nothing), [Method("lengths"), Unnamed, Unnamed],
+        "path of an array of integers, the lengths of sequences in rows; without it each row is a sequence"),
+    option(Arrays, ("array_chunk_size", "chunkSizeInBytes"), (Whole(1, i64::MAX as i128), Is("33554432")),
+        [Method("chunk_size"), Unnamed, Unnamed],
+        "size of a chunk"),
+    option(Arrays, ("array_defines_size", "definesMBSize"), (Flag, Is("false")), [Method("defines_minibatch_size"), Unnamed, Unnamed],
+        "(stream) minibatches and windows are measured in samples of this stream"),
 
     option(Images, ("image_file", "file"), (Path, Required), [Fixed("file"), Fixed("file"), Key("filename")],
         "path of the map file, or of the file with Base64 lines"),

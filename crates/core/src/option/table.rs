@@ -52,6 +52,7 @@ pub const NAMED: &[Named] = &[
     row("htk_type", Fixed("HTKFeatureDeserializer"), Fixed("HtkFeatureDeserializer"), Fixed("HtkFeatureDeserializer"), Fixed("HTKFeatureDeserializer")),
     row("mlf_type", Fixed("HTKMLFDeserializer"), Fixed("HtkMlfDeserializer"), Fixed("HtkMlfDeserializer"), Fixed("HTKMLFDeserializer")),
     row("kaldi_type", Fixed("KaldiDeserializer"), Fixed("KaldiDeserializer"), Fixed("KaldiDeserializer"), Fixed("KaldiDeserializer")),
+    row("array_type", Fixed("NumpyDeserializer"), Fixed("NumpyDeserializer"), Phrase("'NumpyDeserializer' of a configuration"), Phrase("'NumpyDeserializer' of a configuration")),
     row("image_type", Fixed("ImageDeserializer"), Fixed("ImageDeserializer"), Fixed("ImageDeserializer"), Fixed("ImageDeserializer")),
     row("base64_type", Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer")),
     row("several_files", Phrase("'file = (a.ctf:b.ctf)', of HTK 'scpFile = (a.scp:b.scp)'"), Phrase("'add_file', of HTK 'add_scp_file'"), Phrase("'AddFile', of HTK 'AddScpFile'"), Phrase("'filename=[\"a.ctf\", \"b.ctf\"]', of HTK 'scp=[\"a.scp\", \"b.scp\"]'")),

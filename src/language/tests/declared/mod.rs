@@ -150,7 +150,7 @@ fn table(of: Owner) -> String {
     text + "\n"
 }
 
-const OWNERS: [(Owner, &str); 13] = [
+const OWNERS: [(Owner, &str); 14] = [
     (Owner::Reader, "reader"),
     (Owner::TextFile, "text"),
     (Owner::Stream, "text stream"),
@@ -158,6 +158,7 @@ const OWNERS: [(Owner, &str); 13] = [
     (Owner::Features, "features"),
     (Owner::Labels, "labels"),
     (Owner::Kaldi, "kaldi"),
+    (Owner::Arrays, "arrays"),
     (Owner::Images, "images"),
     (Owner::Crop, "Crop"),
     (Owner::Scale, "Scale"),
@@ -258,6 +259,10 @@ fn defaults_are_true() {
             )),
             Owner::Kaldi => alone(&format!(
                 "[ type = KaldiDeserializer ; input = [ f = [ scpFile = a ; dim = 1\n{line}\n ] ] ]"
+            )),
+            Owner::Arrays => alone(&format!(
+                "[ type = NumpyDeserializer\n{line}\ninput = [ f = [ file = a\n{} ] ] ]",
+                if option.key == "definesMBSize" { &line } else { "" }
             )),
             Owner::Images => alone(&format!(
                 "[ type = Base64ImageDeserializer ; module = ImageReader ; file = a\n{line}\ninput = [ x = [ transforms = ( ) ] ; y = [ labelDim = 2 ] ] ]"

@@ -23,8 +23,12 @@ fn code(paths: &[&str]) -> String {
     code
 }
 
-const RUST: [&str; 3] =
-    ["src/language/typed/mod.rs", "src/language/typed/speech.rs", "src/language/typed/image.rs"];
+const RUST: [&str; 4] = [
+    "src/language/typed/mod.rs",
+    "src/language/typed/speech.rs",
+    "src/language/typed/image.rs",
+    "src/language/typed/arrays.rs",
+];
 const CPP: [&str; 3] = [
     "include/cntk_reader/configuration.hpp",
     "include/cntk_reader/speech.hpp",
@@ -334,8 +338,10 @@ fn defaults_in_comments_are_the_declared_ones() {
     let speech: &[Owner] = &[Owner::Features, Owner::Labels, Owner::Kaldi];
     let images: &[Owner] =
         &[Owner::Images, Owner::Crop, Owner::Scale, Owner::Mean, Owner::Color, Owner::Intensity];
+    let arrays: &[Owner] = &[Owner::Arrays];
     let (mut wrong, mut count) = (Vec::new(), 0);
-    for (path, owners) in RUST.iter().chain(&CPP).zip([readers, speech, images].into_iter().cycle()) {
+    let rust = RUST.iter().zip([readers, speech, images, arrays]);
+    for (path, owners) in rust.chain(CPP.iter().zip([readers, speech, images])) {
         let text = source(path).lines().map(|line| line.trim().trim_start_matches("///")).collect::<String>();
         for (before, after) in
             text.match_indices("default: ").map(|(at, found)| text.split_at(at + found.len()))

@@ -339,7 +339,7 @@ impl FileFormat {
                  as '|name index:value ...' with numbers from 0 as indices."
             }
             FileFormat::Npy => {
-                "The command-line tool makes CNTK's text format of it: cntk-reader convert FILE NEW.ctf"
+                "A ‹array_type› reads it; and the command-line tool makes CNTK's text format of it: cntk-reader convert FILE NEW.ctf"
             }
             FileFormat::Json | FileFormat::Parquet | FileFormat::Arrow | FileFormat::Hdf5 => {
                 "Convert it to CNTK's text format first, or read it with a deserializer of your own."

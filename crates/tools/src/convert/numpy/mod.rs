@@ -1,15 +1,14 @@
 //! Arrays of NumPy: files of one array (`.npy`) and archives of several (`.npz`).
 //!
-//! [`mod@header`] has the description that each array begins with, and [`archive`] writes and reads archives, which are ZIP files.
+//! [`archive`] writes and reads archives, which are ZIP files.
 //! [`mod@read`] makes sequences of arrays, [`mod@write`] the reverse; [`Format`](super::Format) says which arrays a stream has.
 
 mod archive;
-mod header;
 mod read;
 mod write;
 
 pub(super) use archive::ArchiveWriter;
-pub(super) use header::header;
+pub(super) use cntk_reader_arrays::header::header;
 pub use read::{NumpyData, NumpyOptions};
 pub(super) use write::NumpyWriter;
 

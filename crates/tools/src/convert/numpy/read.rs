@@ -1,9 +1,9 @@
 //! From arrays to sequences.
 
 use super::archive::{self, Member};
-use super::header::{Described, LONGEST};
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
+use cntk_reader_arrays::header::{Described, LONGEST};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{ElementType, StreamInfo};
@@ -117,10 +117,7 @@ impl Array {
         if !described.is_c_order && described.shape.len() > 1 {
             return Err(wrong("It is in Fortran's order. Write it with numpy.ascontiguousarray.".to_owned()));
         }
-        // Rows first: with none of them, the product of all dimensions says nothing about a row.
-        let row = described.shape.iter().skip(1).try_fold(1, |size: u64, &dim| size.checked_mul(dim));
-        let row_bytes = row.and_then(|row| row.checked_mul(value.size() as u64));
-        let bytes = row_bytes.and_then(|row| row.checked_mul(described.shape.first().copied().unwrap_or(1)));
+        let bytes = described.bytes(value.size() as u64);
         let end = bytes.and_then(|bytes| bytes.checked_add(described.size as u64));
         let inside = end.filter(|&end| end <= member.size).and_then(|end| member.offset.checked_add(end));
         if inside.is_none_or(|end| file.size().is_ok_and(|size| end > size)) {

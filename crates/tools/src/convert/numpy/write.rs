@@ -1,7 +1,7 @@
 //! From sequences to arrays.
 
 use super::archive::ArchiveWriter;
-use super::header::header;
+use super::header;
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
 use crate::convert::output::Output;

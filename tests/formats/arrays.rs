@@ -1,0 +1,149 @@
+//! Arrays of NumPy, alone and joined with text by key.
+
+use crate::common;
+
+use cntk_reader::{
+    CtfDeserializer, ElementType, Epoch, Error, Minibatch, NumpyDeserializer, Reader, ReaderOptions,
+};
+use cntk_reader_arrays::header::header;
+use std::fs;
+use std::path::Path;
+
+/// Writes an array, and gives its path.
+fn write(folder: &Path, name: &str, element: &str, shape: &[u64], values: &[u8]) -> String {
+    let path = folder.join(name).display().to_string();
+    fs::write(&path, [&header(element, shape), values].concat()).expect("writing");
+    path
+}
+
+fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    values.into_iter().flat_map(f32::to_le_bytes).collect()
+}
+
+/// Calls `each` with the minibatches of a sweep.
+fn read(mut reader: Reader, size: u64, mut each: impl FnMut(&Minibatch)) -> Result<(), Error> {
+    for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(size))? {
+        each(&minibatch?);
+    }
+    Ok(())
+}
+
+/// The values of two arrays of five rows, by the number of their row.
+fn x(row: u64) -> [f32; 6] {
+    std::array::from_fn(|place| (row * 6) as f32 + place as f32 + 0.5)
+}
+
+#[test]
+fn rows_are_joined_with_text_by_key() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let features = write(folder.path(), "x.npy", "<f4", &[5, 2, 3], &floats((0..5).flat_map(x)));
+    let pixels = write(folder.path(), "p.npy", "|u1", &[5], &[0, 1, 128, 254, 255]);
+    let ctf = folder.path().join("y.ctf").display().to_string();
+    // Another order, a row that has no line, and a line that has no row.
+    fs::write(&ctf, "3 |y 30\n0 |y 1\n9 |y 9\n4 |y 40\n1 |y 10\n").expect("writing");
+    let text = format!(
+        "traceLevel = 0 ; deserializers = (
+            [ type = NumpyDeserializer ; chunkSizeInBytes = 50
+              input = [ x = [ file = \"{features}\" ] ; p = [ file = \"{pixels}\" ] ] ] :
+            [ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader ; file = \"{ctf}\"
+              input = [ y = [ dim = 1 ; format = dense ] ] ] )"
+    );
+    let typed = Reader::builder()
+        .options(ReaderOptions::new().trace_level(0))
+        .numpy(NumpyDeserializer::new().array("x", &features).array("p", &pixels).chunk_size(50))
+        .ctf(CtfDeserializer::new(&ctf).dense("y", 1));
+    for builder in [Reader::builder().config_text(&text).expect("a configuration"), typed] {
+        let reader = builder.open().expect("a reader");
+        let shapes: Vec<_> = reader.streams().iter().map(|stream| (&*stream.name, &*stream.shape)).collect();
+        assert!(shapes.contains(&("x", &[3, 2])) && shapes.contains(&("p", &[])), "{shapes:?}");
+        let mut seen = Vec::new();
+        read(reader, 3, |minibatch| {
+            let values = |name| minibatch.stream(name).and_then(|stream| stream.dense::<f32>());
+            let (all_x, all_p, all_y) =
+                (values("x").expect("x"), values("p").expect("p"), values("y").expect("y"));
+            for (place, &key) in minibatch.keys().iter().enumerate() {
+                assert_eq!(all_x[place * 6..][..6], x(key));
+                assert_eq!(all_p[place], [0.0, 1.0, 128.0, 254.0, 255.0][key as usize]);
+                assert_eq!(all_y[place], [1.0, 10.0, 0.0, 30.0, 40.0][key as usize]);
+                seen.push(key);
+            }
+        })
+        .expect("minibatches");
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 3, 4]);
+    }
+}
+
+#[test]
+fn lengths_make_sequences_of_rows() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let values = write(folder.path(), "x.npy", "<f4", &[6, 1], &floats((0..6u8).map(f32::from)));
+    let lengths = [1i64, 3, 2].map(i64::to_le_bytes).concat();
+    let lengths = write(folder.path(), "lengths.npy", "<i8", &[3], &lengths);
+    let arrays = NumpyDeserializer::new().array("x", &values).lengths(&lengths);
+    let options = ReaderOptions::new().randomize(false);
+    let reader = Reader::builder().options(options).numpy(arrays).open().expect("a reader");
+    let mut seen = Vec::new();
+    read(reader, 1, |minibatch| {
+        let stream = minibatch.stream("x").expect("x");
+        seen.push((minibatch.keys().to_vec(), stream.dense::<f32>().expect("floats").to_vec()));
+    })
+    .expect("minibatches");
+    assert_eq!(seen, [(vec![0], vec![0.0]), (vec![1], vec![1.0, 2.0, 3.0]), (vec![2], vec![4.0, 5.0])]);
+}
+
+#[test]
+fn float64_stays_and_precision_widens_the_others() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let doubles = [0.1f64, 0.2].map(f64::to_le_bytes).concat();
+    let doubles = write(folder.path(), "d.npy", "<f8", &[2], &doubles);
+    let halves = write(folder.path(), "h.npy", "<f2", &[2], &[0, 0x3c, 0, 0xc0]);
+    for precision in [ElementType::Float, ElementType::Double] {
+        let arrays = NumpyDeserializer::new().array("d", &doubles).array("h", &halves);
+        let options = ReaderOptions::new().randomize(false).precision(precision);
+        let reader = Reader::builder().options(options).numpy(arrays).open().expect("a reader");
+        read(reader, 2, |minibatch| {
+            let (d, h) = (minibatch.stream("d").expect("d"), minibatch.stream("h").expect("h"));
+            assert_eq!(d.dense::<f64>().expect("doubles"), [0.1, 0.2]);
+            match precision {
+                ElementType::Float => assert_eq!(h.dense::<f32>().expect("floats"), [1.0, -2.0]),
+                ElementType::Double => assert_eq!(h.dense::<f64>().expect("doubles"), [1.0, -2.0]),
+            }
+        })
+        .expect("minibatches");
+    }
+}
+
+#[test]
+fn checkpoints_notice_other_values() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |values: [f32; 4]| {
+        let path = write(folder.path(), "x.npy", "<f4", &[4], &floats(values));
+        Reader::builder().numpy(NumpyDeserializer::new().array("x", path)).open().expect("a reader")
+    };
+    let mut reader = open([1.0, 2.0, 3.0, 4.0]);
+    _ = reader.epoch(Epoch::sweeps(1).minibatch_size(2)).expect("an epoch");
+    let checkpoint = reader.checkpoint().expect("a checkpoint");
+    assert!(open([1.0, 2.0, 3.0, 4.0]).restore(&checkpoint).is_ok());
+    assert!(open([1.0, 2.0, 3.0, 5.0]).restore(&checkpoint).is_err());
+}
+
+#[test]
+fn another_file_is_named() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let sound = write(folder.path(), "x.npy", "<f4", &[1], &floats([0.0]));
+    let ctf = folder.path().join("y.npy").display().to_string();
+    fs::write(&ctf, "|y 1\n").expect("writing");
+    let arrays = NumpyDeserializer::new().array("x", &sound).array("y", &ctf);
+    let error = Reader::builder().numpy(arrays).open().expect_err("an error");
+    assert_eq!(error.location().file.as_deref(), Some(&*ctf));
+    assert!(error.to_string().contains("It looks like a text file in CNTK's format (CTF)"), "{error}");
+    let ctf = CtfDeserializer::new(&sound).dense("x", 1);
+    let error = Reader::builder().ctf(ctf).open().expect_err("an error");
+    assert!(error.to_string().contains("A 'NumpyDeserializer' reads it"), "{error}");
+}
