@@ -22,7 +22,9 @@ const PIECE: usize = 512 << 10;
 /// Bytes of fresh memory that are populated at once ahead of small writes.
 const STEP: usize = 128 << 10;
 
-/// A chunk's memory: its bytes, and how far it has ever been written.
+/// A chunk's memory: its bytes, and how far it has ever been written. Chunks take one from a
+/// [`BufferPool`], append to it in any mixture of ways, and give it back when they are dropped. An
+/// empty one ([`Default`]) belongs to no pool.
 #[derive(Debug, Default)]
 pub struct ChunkBuffer {
     bytes: AlignedBytes,
@@ -253,7 +255,8 @@ impl BufferPool {
         if size >= largest / 2 { largest.max(size) } else { size }
     }
 
-    /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no memory.
+    /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no memory: only that error
+    /// uses `path` and the start of the range. A chunk that is not a range of one file takes `0..size`.
     pub fn take(&self, path: &str, range: &Range<u64>) -> Result<ChunkBuffer> {
         let size = range.end - range.start;
         let capacity = usize::try_from(self.capacity_for(size)).unwrap_or(usize::MAX);

@@ -68,14 +68,16 @@ pub trait Format: Value + Send + Sync {
     /// The `type` that stands for it in CNTK's configurations.
     fn type_name(&self) -> &str;
 
-    /// Path of its file, or the name of a user's deserializer.
+    /// Its name in lists and log lines: the path of its file, of several files that of the first or
+    /// the list as the configuration has it, or the name of a user's deserializer. Errors name
+    /// their own file.
     fn name(&self) -> &str;
 
     /// Facts that the engine and the tools need before it is opened.
     fn facts(&self) -> Facts;
 
-    /// Opens the data. Formats of the library index them on the pool; users' code does not run
-    /// there.
+    /// Opens the data. Called on the thread that opens the reader: formats of the library enter the
+    /// pool themselves ([`Pool::install`]) to index the data; users' code does not run there.
     fn open(&self, context: Context<'_>) -> Result<Opened>;
 
     /// Does a part of opening that needs nothing from the deserializer before it, while that one is
@@ -109,7 +111,9 @@ pub trait Format: Value + Send + Sync {
 /// Facts about a format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts {
-    /// The kind of file that it reads. The error of opening another kind names it.
+    /// The kind of file that it reads. If opening fails with an error of the kind
+    /// [`Data`](crate::ErrorKind::Data), and the file that the error names is of another kind, the
+    /// error says of which, and what reads it: formats need not look for that themselves.
     pub signature: Signature,
     /// Users' code finds its sequences, and lists the frames of frame mode itself.
     pub is_foreign: bool,

@@ -82,14 +82,16 @@ impl Value for f64 {
     }
 }
 
-/// How values are stored.
+/// How values are stored. Each sequence of a stream may have a form of its own; the packer widens
+/// all of them to the stream's element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueForm {
     /// With all bytes of their type.
     Whole,
-    /// Whole numbers from 0 to 255 as `u8`.
+    /// Whole numbers from 0 to 255 as `u8`, of either element type, dense or sparse.
     Byte,
-    /// `f32` values with a limited number of decimals, in 1 to 3 bytes each.
+    /// `f32` values with a limited number of decimals, in 1 to 3 bytes each. Not for streams of
+    /// `f64`.
     Decimal(Decimals),
     /// Not at all: every value of a sparse stream is 1. `values` is empty, and there are as many values as indices.
     Ones,
