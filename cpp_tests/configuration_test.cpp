@@ -283,6 +283,44 @@ TEST_F(Configuration, SpeechIsReadWithAnyNames) {
   EXPECT_EQ(kaldi.GetMinibatch()["k;"].Column<float>(1)[0], 5.0f);
 }
 
+// Each array is a stream; keys are those of the language.
+TEST_F(Configuration, TextOfArrays) {
+  ExpectText(cr::NumpyDeserializer()
+                 .Array("x", "x.npy")
+                 .Array("y", "a*.npy")
+                 .DefinesMinibatchSize()
+                 .Lengths("n.npy")
+                 .ChunkSize(9),
+             {{"type", "NumpyDeserializer"}, {"lengths", "n.npy"}, {"chunksizeinbytes", "9"}},
+             {{"x", {{"file", "x.npy"}}}, {"y", {{"file", "file:a%2A.npy"}, {"definesmbsize", "true"}}}});
+  EXPECT_EQ(ErrorOf([] { cr::NumpyDeserializer().DefinesMinibatchSize(); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+// Two rows of two dimensions, and lengths that make one sequence of them.
+TEST_F(Configuration, ArraysAreReadWithAnyNames) {
+  const auto array = [&](const std::string& name, const char* type, const char* shape, std::string values) {
+    std::string described = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape;
+    described += ", }\n";
+    const char size = static_cast<char>(described.size());
+    return Write(name, std::string("\x93NUMPY\1\0", 8) + size + '\0' + described + values);
+  };
+  const std::string x = array("x #\".npy", "|u1", "(2, 3, 1)", "\1\2\3\4\5\6");
+  const std::string lengths = array("n *.npy", "|u1", "(1,)", "\2");
+  cr::ReaderOptions options;
+  options.randomize = false;
+  cr::Reader rows = cr::Reader::Open(options, cr::NumpyDeserializer().Array("a b=c", x));
+  EXPECT_EQ(rows.Streams()[0].shape, (std::vector<std::size_t>{1, 3}));
+  rows.StartEpoch(Sweep(10));
+  EXPECT_EQ(rows.GetMinibatch()["a b=c"].Sequences().size(), 2u);
+  cr::Reader one = cr::Reader::Open(options, cr::NumpyDeserializer().Array("a b=c", x).Lengths(lengths));
+  one.StartEpoch(Sweep(10));
+  const cr::Minibatch minibatch = one.GetMinibatch();
+  const cr::StreamMinibatch stream = minibatch["a b=c"];
+  EXPECT_EQ(stream.Sequences().size(), 1u);
+  EXPECT_EQ(stream.Columns(), 2u);
+  EXPECT_EQ(stream.Column<float>(1)[2], 6.0f);
+}
+
 TEST_F(Configuration, CopiesAreIndependent) {
   const auto ctf = cr::CtfDeserializer("a.ctf").Dense("x", 1);
   const std::string before = ctf.Text();

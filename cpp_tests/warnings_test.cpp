@@ -34,6 +34,7 @@ int main() {
        cr::HtkMlfBinaryDeserializer("more", "train.bin", 132).AddMlfFile("more.bin").CacheIndex(),
        cr::LatticeDeserializer("lattices", "train.idx").ChunkSize(1 << 20),
        cr::KaldiDeserializer::Archive("kaldi", "train.ark", 40).Sparse().MaxSequenceSize(1000),
+       cr::NumpyDeserializer().Array("a", "train.npy").DefinesMinibatchSize().Lengths("lengths.npy"),
        {"numbers", std::make_shared<Numbers>()}});
   static_cast<void>(cr::Reader::Open(options, cr::CtfDeserializer("train.ctf").Dense("x", 3)));
   reader.StartEpoch(epoch);

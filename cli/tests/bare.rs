@@ -1,4 +1,4 @@
-//! Files of speech and images without a configuration, alone and together.
+//! Files of arrays, speech and images without a configuration, alone and together.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
@@ -67,6 +67,37 @@ fn info(folder: &Path, files: &[&str]) -> Vec<Value> {
         json!([one["type"], one["sequences"], one["samples"], streams])
     };
     json(&out)["deserializers"].as_array().expect("deserializers").iter().map(of_one).collect()
+}
+
+/// An array of NumPy with a text of its shape.
+fn npy(element: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let described = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}}}\n");
+    let size = u16::try_from(described.len()).expect("a short header");
+    [b"\x93NUMPY\x01\0", &size.to_le_bytes()[..], described.as_bytes(), values].concat()
+}
+
+#[test]
+fn arrays_are_described_shown_and_configured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).expect("writing");
+    write("x.npy", &npy("|u1", "(3, 2)", &[1, 2, 3, 4, 5, 6]));
+    write("y.npy", &npy("<f4", "(3,)", &[0; 12]));
+    write("short.npy", &npy("|u1", "(3, 2)", &[1, 2, 3]));
+    let one = |stream: &str, dim: u32| json!(["NumpyDeserializer", 3, 3, [[stream, "dense", dim]]]);
+    assert_eq!(info(folder, &["x.npy"]), [one("features", 2)]);
+    let two = ["x.npy", "y.npy"];
+    assert_eq!(info(folder, &two), [one("features", 2), one("features2", 1)]);
+    assert_eq!(run(folder, &["validate", "x.npy"]).0, 0);
+    let (code, out, errors) = run(folder, &["head", "x.npy", "y.npy", "-n", "1"]);
+    assert_eq!(code, 0, "{errors}");
+    assert_eq!(json(&out)["streams"], json!({"features": [[1.0, 2.0]], "features2": [[0.0]]}));
+    let (code, made, errors) = run(folder, &["info", "--config", "x.npy", "y.npy"]);
+    assert_eq!(code, 0, "{errors}");
+    write("made.cntk", made.as_bytes());
+    assert_eq!(info(folder, &["made.cntk"]), info(folder, &two));
+    let (code, _, errors) = run(folder, &["info", "short.npy"]);
+    assert!(code != 0 && errors.contains("the file is incomplete"), "{code}: {errors}");
 }
 
 #[test]

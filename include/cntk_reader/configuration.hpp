@@ -290,6 +290,65 @@ class CbfDeserializer {
   detail::Streams renamed_;
 };
 
+/// Arrays of NumPy (`.npy`), each a dense stream. Row `i` of each is a sample of the sequence with the key `i`.
+/// CNTK has no such deserializer.
+///
+/// The shape of a sample has the dimensions of a row in the reverse order, as CNTK has them.
+class NumpyDeserializer {
+ public:
+  /// No arrays; they are still to be added.
+  NumpyDeserializer() : options_("NumpyDeserializer") {}
+
+  /// Adds a file of one array as the stream `name`. All arrays have the same number of rows.
+  NumpyDeserializer& Array(std::string name, const std::string& file) & {
+    detail::Options stream;
+    stream.Path("file", file);
+    streams_.emplace_back(std::move(name), std::move(stream));
+    return *this;
+  }
+  /// Minibatch sizes are measured in samples of the array added last (`definesMBSize`; default: in those of
+  /// the longest stream).
+  NumpyDeserializer& DefinesMinibatchSize() & {
+    if (streams_.empty())
+      throw Error(ErrorKind::kConfig,
+                  "NumpyDeserializer::DefinesMinibatchSize describes the array added last: call it after Array.");
+    streams_.back().second.Flag("definesMBSize", true);
+    return *this;
+  }
+  /// An array of integers with the lengths of sequences, in rows (`lengths`; default: each row is a
+  /// sequence). Their sum is the number of rows.
+  NumpyDeserializer& Lengths(const std::string& file) & {
+    options_.Path("lengths", file);
+    return *this;
+  }
+  /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
+  /// MiB).
+  NumpyDeserializer& ChunkSize(std::uint64_t bytes) & {
+    options_.Whole("chunkSizeInBytes", bytes);
+    return *this;
+  }
+
+  // The same for temporary objects, so that calls can be chained.
+  NumpyDeserializer&& Array(std::string name, const std::string& file) && {
+    return std::move(Array(std::move(name), file));
+  }
+  NumpyDeserializer&& DefinesMinibatchSize() && { return std::move(DefinesMinibatchSize()); }
+  NumpyDeserializer&& Lengths(const std::string& file) && { return std::move(Lengths(file)); }
+  NumpyDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
+
+  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
+  /// there.
+  std::string Text() const { return All().Write(true); }
+
+ private:
+  friend class Deserializer;
+
+  detail::Options All() const { return detail::WithStreams(options_, streams_); }
+
+  detail::Options options_;
+  detail::Streams streams_;
+};
+
 /// One of the deserializers of a reader: a file, or a format of the user's own with the name that messages
 /// call it by.
 class Deserializer {
@@ -297,6 +356,7 @@ class Deserializer {
   // NOLINTBEGIN(google-explicit-constructor): a builder can be given wherever a deserializer is expected.
   Deserializer(const CtfDeserializer& ctf) : options_(ctf.All()) {}
   Deserializer(const CbfDeserializer& cbf) : options_(cbf.All()) {}
+  Deserializer(const NumpyDeserializer& arrays) : options_(arrays.All()) {}
   Deserializer(const HtkFeatureDeserializer& features) : options_(features.options_.All()) {}
   Deserializer(const HtkMlfDeserializer& labels) : options_(labels.options_.All()) {}
   Deserializer(const HtkMlfBinaryDeserializer& labels) : options_(labels.options_.All()) {}

@@ -10,7 +10,14 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1)
 
 from . import _native, transforms
 from ._arrays import ArrayDeserializer, OneHot, from_arrays, one_hot
-from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs
+from ._configuration import (
+    CBFDeserializer,
+    CTFDeserializer,
+    Deserializer,
+    NumpyDeserializer,
+    StreamDef,
+    StreamDefs,
+)
 from ._convert import (
     htk_to_kaldi,
     htk_to_numpy,
@@ -88,6 +95,7 @@ __all__ = [
     "Memory",
     "Minibatch",
     "MinibatchSource",
+    "NumpyDeserializer",
     "Packed",
     "PackedIndices",
     "Padded",

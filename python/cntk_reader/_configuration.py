@@ -91,6 +91,7 @@ _FLAG_OR_NONE = Maybe(FLAG)
     scp=Maybe(PATHS),
     mlf=Maybe(PATHS),
     ark=Maybe(PATH),
+    npy=Maybe(PATH),
     broadcast=_FLAG_OR_NONE,
     max_sequence_length=Maybe(POSITIVE),
     transforms=Maybe(TRANSFORMS),
@@ -107,6 +108,7 @@ class StreamDef:
     * ``scp``: of speech: script files
     * ``mlf``: of speech: files of labels
     * ``ark``: of speech: an archive of Kaldi's
+    * ``npy``: of arrays: a file that ``numpy.save`` wrote
     * ``broadcast``: of speech: the only frame is repeated for each sample of the first stream
     * ``max_sequence_length``: of speech: longer utterances are left out
     * ``transforms``: of images: what becomes of each: ``[Scale(224, 224, 3)]``
@@ -120,6 +122,7 @@ class StreamDef:
     scp: Paths | None = None
     mlf: Paths | None = None
     ark: Path | None = None
+    npy: Path | None = None
     broadcast: bool | None = False
     max_sequence_length: int | None = None
     transforms: Sequence[AnyTransform] | None = None
@@ -341,4 +344,44 @@ class CBFDeserializer:
             section["keepDataInMemory"] = True
         if self.shared_ids:
             section["sharedIds"] = True
+        return section
+
+
+@explained(
+    'NumpyDeserializer(StreamDefs(features=StreamDef(npy="x.npy"), labels=StreamDef(npy="y.npy")))',
+    streams=STREAMS,
+    lengths=Maybe(PATH),
+    chunk_size_in_bytes=Maybe(POSITIVE),
+)
+@dataclass(frozen=True)
+class NumpyDeserializer:
+    """Arrays that ``numpy.save`` wrote, each a dense stream: ``{"features": StreamDef(npy="x.npy")}``. CNTK has no such deserializer.
+
+    Row ``i`` of each array is a sample of the sequence with the key ``i``; the other dimensions are the shape of a sample.
+
+    * ``streams``: the arrays, by the names of their streams; all have the same number of rows
+    * ``lengths``: an array of integers, the lengths of sequences in rows; None: each row is a sequence
+    * ``chunk_size_in_bytes``: the data are loaded, randomized and shared out in chunks of this size; None: 32 MB
+    """
+
+    streams: Mapping[str, StreamDef]
+    lengths: Path | None = None
+    chunk_size_in_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        check_uses("NumpyDeserializer", self.streams, "npy", "defines_mb_size")
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        arrays: Section = {}
+        for name, stream in self.streams.items():
+            if stream.npy is None:
+                raise ValueError(f"The stream {name!r} of a NumpyDeserializer needs the path of an array, StreamDef(npy=...).")
+            size: Section = {"definesMBSize": True} if stream.defines_mb_size else {}
+            arrays[name] = {"file": exact_path(stream.npy), **size}
+        section: Section = {"type": "NumpyDeserializer", "input": arrays}
+        if self.lengths is not None:
+            section["lengths"] = exact_path(self.lengths)
+        if self.chunk_size_in_bytes is not None:
+            section["chunkSizeInBytes"] = self.chunk_size_in_bytes
         return section

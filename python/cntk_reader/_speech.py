@@ -12,6 +12,7 @@ from ._configuration import (
     CBFDeserializer,
     CTFDeserializer,
     Deserializer,
+    NumpyDeserializer,
     Path,
     Paths,
     Section,
@@ -215,6 +216,7 @@ class KaldiDeserializer:
 FileDeserializer = Union[
     CTFDeserializer,
     CBFDeserializer,
+    NumpyDeserializer,
     HTKFeatureDeserializer,
     HTKMLFDeserializer,
     HTKMLFBinaryDeserializer,

@@ -17,6 +17,7 @@ from cntk_reader import (
     KaldiDeserializer,
     LatticeDeserializer,
     MinibatchSource,
+    NumpyDeserializer,
     ReaderError,
     Scale,
     SequenceList,
@@ -87,6 +88,7 @@ class OfEveryKind(unittest.TestCase):
             "scp": "a.scp",
             "mlf": "a.mlf",
             "ark": "a.ark",
+            "npy": "a.npy",
             "broadcast": True,
             "max_sequence_length": 9,
             "transforms": [Scale(1, 1, 1)],
@@ -100,6 +102,7 @@ class OfEveryKind(unittest.TestCase):
             (lambda streams: HTKMLFDeserializer(None, streams), "mlf is_sparse"),
             (HTKMLFBinaryDeserializer, "mlf is_sparse"),
             (lambda streams: LatticeDeserializer("x", streams), ""),
+            (NumpyDeserializer, "npy defines_mb_size"),
             (KaldiDeserializer, "scp ark context broadcast max_sequence_length defines_mb_size is_sparse"),
         ]
         for number, (make, used) in enumerate(kinds):

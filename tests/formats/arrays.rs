@@ -95,6 +95,36 @@ fn lengths_make_sequences_of_rows() {
 }
 
 #[test]
+fn sequences_of_lengths_are_joined_with_text_by_key() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let values = write(folder.path(), "x.npy", "<f4", &[6, 1], &floats((0..6u8).map(f32::from)));
+    let lengths = write(folder.path(), "lengths.npy", "|u1", &[3], &[1, 3, 2]);
+    let ctf = folder.path().join("y.ctf").display().to_string();
+    fs::write(&ctf, "2 |y 20\n2 |y 21\n0 |y 1\n7 |y 7\n1 |y 10\n1 |y 11\n1 |y 12\n").expect("writing");
+    let arrays = || NumpyDeserializer::new().array("x", &values).lengths(&lengths).chunk_size(1);
+    let text = || CtfDeserializer::new(&ctf).dense("y", 1);
+    let builders = [
+        (Reader::builder().numpy(arrays()).ctf(text()), [0, 1, 2]),
+        (Reader::builder().ctf(text()).numpy(arrays()), [2, 0, 1]),
+    ];
+    let expected = [(&[0.0][..], &[1.0][..]), (&[1.0, 2.0, 3.0], &[10.0, 11.0, 12.0]), (&[4.0, 5.0], &[20.0, 21.0])];
+    for (builder, order) in builders {
+        let reader = builder.options(ReaderOptions::new().randomize(false)).open().expect("a reader");
+        let mut keys = Vec::new();
+        read(reader, 1, |minibatch| {
+            let values = |name| minibatch.stream(name).and_then(|stream| stream.dense::<f32>());
+            let &[key] = minibatch.keys() else { panic!("{:?}", minibatch.keys()) };
+            let found = (values("x").expect("x"), values("y").expect("y"));
+            assert_eq!(found, expected[key as usize], "{key}");
+            keys.push(key);
+        })
+        .expect("minibatches");
+        assert_eq!(keys, order);
+    }
+}
+
+#[test]
 fn float64_stays_and_precision_widens_the_others() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");

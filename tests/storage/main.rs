@@ -6,7 +6,9 @@ mod safe;
 mod server;
 
 use cntk_reader::files;
-use cntk_reader::{CbfDeserializer, CtfDeserializer, Epoch, ErrorKind, Reader, ReaderOptions, Result};
+use cntk_reader::{
+    CbfDeserializer, CtfDeserializer, Epoch, ErrorKind, NumpyDeserializer, Reader, ReaderOptions, Result,
+};
 use cntk_reader_tools::files::{Progress, compress};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -209,6 +211,46 @@ fn a_frame_without_a_size_is_unpacked_once() {
     std::fs::write(&packed, huge).expect("a file");
     let error = deliver(&packed, true).expect_err("a lie");
     assert_eq!((error.kind(), error.location().offset), (ErrorKind::Data, Some(0)), "{error}");
+}
+
+#[test]
+fn arrays_are_compressed_and_on_a_server_too() {
+    const ROWS: u16 = 10_000;
+    cache();
+    files::mount("arrays-http", Arc::new(Http)).expect("a scheme");
+    let (server, address) = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let array = |name: &str, shape: &[u64], values: Vec<u8>| {
+        let bytes = [&cntk_reader_arrays::header::header("<u2", shape), &values[..]].concat();
+        let path = path_in(&folder, name);
+        std::fs::write(&path, &bytes).expect("a file");
+        compress(&path, &format!("{path}.zst"), &mut no_listener()).expect("it compresses");
+        server.put(&format!("/{name}"), &bytes);
+        server.put(&format!("/{name}.zst"), &std::fs::read(format!("{path}.zst")).expect("a file"));
+    };
+    array("x.npy", &[ROWS.into(), 1], (0..ROWS).flat_map(u16::to_le_bytes).collect());
+    array("n.npy", &[u64::from(ROWS) / 4], [4, 0].repeat(usize::from(ROWS) / 4));
+    let deliver = |at: &str, ending: &str| -> Vec<(Vec<u64>, Vec<f32>)> {
+        let file = |name: &str| format!("{at}/{name}.npy{ending}");
+        let arrays = NumpyDeserializer::new().array("x", file("x")).lengths(file("n")).chunk_size(2000);
+        let mut reader = Reader::builder().numpy(arrays).open().expect("a reader");
+        let minibatches = reader.epoch(Epoch::sweeps(1).minibatch_size(100)).expect("an epoch");
+        let values = |minibatch: Result<cntk_reader::Minibatch>| {
+            let minibatch = minibatch.expect("a minibatch");
+            let values = minibatch.stream("x").expect("a stream").dense::<f32>().expect("floats").to_vec();
+            (minibatch.keys().to_vec(), values)
+        };
+        minibatches.map(values).collect()
+    };
+    let (here, there) = (folder.path().display().to_string(), format!("arrays-http://{address}"));
+    let expected = deliver(&here, "");
+    let mut all: Vec<f32> = expected.iter().flat_map(|(_, values)| values.clone()).collect();
+    all.sort_by(f32::total_cmp);
+    assert_eq!(all, (0..ROWS).map(f32::from).collect::<Vec<_>>());
+    for (at, ending) in [(&here, ".zst"), (&there, ""), (&there, ".zst")] {
+        assert_eq!(deliver(at, ending), expected, "{at} {ending}");
+    }
+    assert!(files::unmount("arrays-http"));
 }
 
 #[test]

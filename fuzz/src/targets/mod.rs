@@ -1,5 +1,6 @@
 //! The targets. Each is a function of an input, and panics if anything is wrong.
 
+pub mod arrays;
 pub mod bare;
 pub mod base64;
 pub mod binary;
@@ -65,6 +66,7 @@ pub const ALL: &[Target] = targets! {
     states "speech" "state lists: errors with a place, or data"
     lattices "speech" "lattices and their tables of contents: errors with a place, or data"
     kaldi "kaldi" "Kaldi archives and their scripts: errors with a place, or data"
+    arrays "arrays" "arrays of NumPy, and lengths of their sequences: errors with a place, or data"
     image_map "images" "map files of images: errors with a place, or data"
     zip "zip" "zip files with images: errors with a place, or data"
     base64 "images" "images as Base64: errors with a place, or data"

@@ -284,7 +284,7 @@ impl DataFile {
     }
 
     /// Bytes of memory that are held for reading the file.
-    pub(crate) fn memory(&self) -> u64 {
+    pub fn memory(&self) -> u64 {
         match &self.0.source {
             #[cfg(feature = "compression")]
             Source::Frames(frames) => frames.memory(),

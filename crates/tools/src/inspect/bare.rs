@@ -7,7 +7,7 @@ use super::{TextOutline, generated};
 use cntk_reader::language::values::Values;
 use cntk_reader::language::{
     self, Base64ImageDeserializer, CbfDeserializer, Config, HtkFeatureDeserializer, HtkMlfDeserializer,
-    ImageDeserializer, KaldiDeserializer, ReaderOptions, Section,
+    ImageDeserializer, KaldiDeserializer, NumpyDeserializer, ReaderOptions, Section,
 };
 use cntk_reader_core::file::{DataFile, address};
 use cntk_reader_core::format::recognize::FileFormat;
@@ -49,6 +49,7 @@ enum Source {
     HtkFeatures { script: String, stream: String, dim: usize },
     Kaldi { is_script: bool, stream: String, dim: usize, is_sparse: bool },
     Labels { states: Option<String>, stream: String, classes: usize },
+    Array { stream: String },
     Images { map: String, streams: [String; 2], classes: usize, has_keys: bool },
     Base64Images { streams: [String; 2], classes: usize, has_keys: bool },
 }
@@ -133,7 +134,7 @@ impl BareFiles {
         let has_numbers = |file: &BareFile| match &file.source {
             Source::Text(outline) => outline.numeric_keys,
             Source::Images { has_keys, .. } | Source::Base64Images { has_keys, .. } => !has_keys,
-            Source::Binary => true,
+            Source::Binary | Source::Array { .. } => true,
             Source::HtkFeatures { .. } | Source::Kaldi { .. } | Source::Labels { .. } => false,
         };
         match self.0.iter().all(has_numbers) {
@@ -204,7 +205,8 @@ impl Source {
             Source::Text(_) | Source::Binary => Vec::new(),
             Source::HtkFeatures { stream, .. }
             | Source::Kaldi { stream, .. }
-            | Source::Labels { stream, .. } => vec![stream],
+            | Source::Labels { stream, .. }
+            | Source::Array { stream } => vec![stream],
             Source::Images { streams, .. } | Source::Base64Images { streams, .. } => {
                 streams.iter_mut().collect()
             }
@@ -259,6 +261,7 @@ impl BareFile {
                 };
                 Source::Labels { states, stream: labels(), classes: LARGEST_DIM as usize }
             }
+            FileFormat::Npy => Source::Array { stream: features() },
             FileFormat::ImageMap => images(path.to_owned(), source::summary_of_map(path)?),
             FileFormat::Base64Images => {
                 let source::MapSummary { classes, has_text_keys } = source::summary_of_base64(&file)?;
@@ -273,7 +276,7 @@ impl BareFile {
             }
             other => {
                 let message = format!(
-                    "'{path}' is {}. A configuration was expected, or a file of text, binary data, features, labels or images.",
+                    "'{path}' is {}. A configuration was expected, or a file of text, binary data, arrays, features, labels or images.",
                     other.describe()
                 );
                 return Err(Error::data(message).with_detail(other.remedy_for(path)).in_file(path));
@@ -328,6 +331,10 @@ impl BareFile {
                     None => labels,
                 };
                 labels.values()
+            }
+            Source::Array { stream } => {
+                let arrays = NumpyDeserializer::new().array(stream, Path::new(&address::exact(&self.path)));
+                arrays.values()
             }
             Source::Images { map, streams: [features, labels], classes, .. } => {
                 let images = ImageDeserializer::new(

@@ -1,0 +1,2 @@
+#![no_main]
+cntk_reader_fuzz::target!(arrays);
