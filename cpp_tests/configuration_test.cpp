@@ -299,7 +299,8 @@ TEST_F(Configuration, TextOfArrays) {
 // Two rows of two dimensions, and lengths that make one sequence of them.
 TEST_F(Configuration, ArraysAreReadWithAnyNames) {
   const auto array = [&](const std::string& name, const char* type, const char* shape, std::string values) {
-    std::string described = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape;
+    std::string described =
+        std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape;
     described += ", }\n";
     const char size = static_cast<char>(described.size());
     return Write(name, std::string("\x93NUMPY\1\0", 8) + size + '\0' + described + values);

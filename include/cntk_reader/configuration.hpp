@@ -290,8 +290,8 @@ class CbfDeserializer {
   detail::Streams renamed_;
 };
 
-/// Arrays of NumPy (`.npy`), each a dense stream. Row `i` of each is a sample of the sequence with the key `i`.
-/// CNTK has no such deserializer.
+/// Arrays of NumPy (`.npy`), each a dense stream. Row `i` of each is a sample of the sequence with the key
+/// `i`. CNTK has no such deserializer.
 ///
 /// The shape of a sample has the dimensions of a row in the reverse order, as CNTK has them.
 class NumpyDeserializer {
@@ -310,8 +310,9 @@ class NumpyDeserializer {
   /// the longest stream).
   NumpyDeserializer& DefinesMinibatchSize() & {
     if (streams_.empty())
-      throw Error(ErrorKind::kConfig,
-                  "NumpyDeserializer::DefinesMinibatchSize describes the array added last: call it after Array.");
+      throw Error(
+          ErrorKind::kConfig,
+          "NumpyDeserializer::DefinesMinibatchSize describes the array added last: call it after Array.");
     streams_.back().second.Flag("definesMBSize", true);
     return *this;
   }

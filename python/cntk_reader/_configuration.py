@@ -376,9 +376,11 @@ class NumpyDeserializer:
         arrays: Section = {}
         for name, stream in self.streams.items():
             if stream.npy is None:
-                raise ValueError(f"The stream {name!r} of a NumpyDeserializer needs the path of an array, StreamDef(npy=...).")
-            size: Section = {"definesMBSize": True} if stream.defines_mb_size else {}
-            arrays[name] = {"file": exact_path(stream.npy), **size}
+                raise ValueError(
+                    f"The stream {name!r} of a NumpyDeserializer needs the path of an array, StreamDef(npy=...)."
+                )
+            measured: Section = {"definesMBSize": True} if stream.defines_mb_size else {}
+            arrays[name] = {"file": exact_path(stream.npy), **measured}
         section: Section = {"type": "NumpyDeserializer", "input": arrays}
         if self.lengths is not None:
             section["lengths"] = exact_path(self.lengths)

@@ -70,7 +70,7 @@ class Minibatches(unittest.TestCase):
                 array = numbers.astype(kind)
                 path = self.save("x", array)
                 stream = self.read(NumpyDeserializer({"x": StreamDef(npy=path)}))["x"]
-                self.assertEqual(stream.shape, (2, 3))
+                self.assertEqual(stream.info.shape, (2, 3))
                 self.assertEqual(stream.array.dtype, np.float64 if kind == "f8" else np.float32)
                 np.testing.assert_array_equal(stream.array.reshape(array.shape), array)
         column = self.save("y", np.arange(4, dtype=np.float32))
@@ -85,7 +85,7 @@ class Minibatches(unittest.TestCase):
         with MinibatchSource(NumpyDeserializer(streams, chunk_size_in_bytes=500), max_sweeps=1) as source:
             for minibatch in source.minibatches(64):
                 rows = minibatch["y"].array.ravel().astype(int)
-                self.assertEqual(minibatch.keys_of_sequences, rows.tolist())
+                self.assertEqual(minibatch.keys_of_sequences.tolist(), rows.tolist())
                 np.testing.assert_array_equal(minibatch["x"].array.reshape(-1, 3), x[rows])
                 seen += rows.tolist()
         self.assertNotEqual(seen, list(range(1000)))

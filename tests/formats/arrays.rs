@@ -108,7 +108,8 @@ fn sequences_of_lengths_are_joined_with_text_by_key() {
         (Reader::builder().numpy(arrays()).ctf(text()), [0, 1, 2]),
         (Reader::builder().ctf(text()).numpy(arrays()), [2, 0, 1]),
     ];
-    let expected = [(&[0.0][..], &[1.0][..]), (&[1.0, 2.0, 3.0], &[10.0, 11.0, 12.0]), (&[4.0, 5.0], &[20.0, 21.0])];
+    let expected =
+        [(&[0.0][..], &[1.0][..]), (&[1.0, 2.0, 3.0], &[10.0, 11.0, 12.0]), (&[4.0, 5.0], &[20.0, 21.0])];
     for (builder, order) in builders {
         let reader = builder.options(ReaderOptions::new().randomize(false)).open().expect("a reader");
         let mut keys = Vec::new();
