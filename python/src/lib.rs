@@ -31,6 +31,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        refuse_subinterpreters()?;
         module.add("version", env!("CARGO_PKG_VERSION"))?;
         module.add_class::<minibatch::Minibatch>()?;
         module.add_class::<minibatch::StreamMinibatch>()?;
@@ -41,4 +42,17 @@ mod _native {
         process::add(module)?;
         source::add(module)
     }
+}
+
+/// The module is one for the process: its threads, and what it does when Python ends, belong to the
+/// main interpreter.
+fn refuse_subinterpreters() -> PyResult<()> {
+    // SAFETY: the thread is attached, so that there is an interpreter.
+    let number = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
+    if number == 0 {
+        return Ok(());
+    }
+    let message = "cntk_reader cannot be used in a subinterpreter. Import it in the main interpreter, or use \
+                   processes (multiprocessing).";
+    Err(pyo3::exceptions::PyImportError::new_err(message))
 }

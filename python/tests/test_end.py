@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from importlib.util import find_spec
 from pathlib import Path
 
 import cntk_reader
@@ -167,6 +168,22 @@ class Ends(unittest.TestCase):
             "own = source('slow'); own.next_minibatch(9)\n"
             "atexit.register(lambda: os.write(1, b'%d' % own.next_minibatch(200)['x'].num_samples))\n"
         )
+
+
+class Subinterpreters(unittest.TestCase):
+    def test_they_are_refused(self):
+        interpreters = next((name for name in ("_interpreters", "_xxsubinterpreters") if find_spec(name)), None)
+        if interpreters is None:
+            self.skipTest("this Python has no module for subinterpreters")
+        path = str(Path(cntk_reader.__file__).parents[1])
+        program = (
+            f"import {interpreters} as interpreters\n"
+            "run = getattr(interpreters, 'exec', None) or interpreters.run_string\n"
+            f"print(run(interpreters.create(), 'import sys; sys.path.insert(0, {path!r}); import cntk_reader'))"
+        )
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("ImportError", run.stdout + run.stderr)
+        self.assertIn("subinterpreter", run.stdout + run.stderr)
 
 
 class Odd(BaseException):
