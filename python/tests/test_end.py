@@ -176,10 +176,11 @@ class Subinterpreters(unittest.TestCase):
         if interpreters is None:
             self.skipTest("this Python has no module for subinterpreters")
         path = str(Path(cntk_reader.__file__).parents[1])
+        inside = f"import sys; sys.path.insert(0, {path!r}); import cntk_reader"
         program = (
             f"import {interpreters} as interpreters\n"
             "run = getattr(interpreters, 'exec', None) or interpreters.run_string\n"
-            f"print(run(interpreters.create(), 'import sys; sys.path.insert(0, {path!r}); import cntk_reader'))"
+            f"print(run(interpreters.create(), {inside!r}))"
         )
         run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
         self.assertIn("ImportError", run.stdout + run.stderr)
