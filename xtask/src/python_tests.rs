@@ -149,7 +149,10 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     empty_folder(&site)?;
     let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
     let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
-    let pip = pip.env("CARGO_TARGET_DIR", project.target.join("xtask/from-source"));
+    // Files of the distribution have no times, so cargo would take what it built before for theirs.
+    let built = project.target.join("xtask/from-source");
+    empty_folder(&built)?;
+    let pip = pip.env("CARGO_TARGET_DIR", built);
     let pip = pip.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
     let pip =
         pip.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
