@@ -310,7 +310,7 @@ TEST_F(Configuration, ArraysAreReadWithAnyNames) {
   cr::ReaderOptions options;
   options.randomize = false;
   cr::Reader rows = cr::Reader::Open(options, cr::NumpyDeserializer().Array("a b=c", x));
-  EXPECT_EQ(rows.Streams()[0].shape, (std::vector<std::size_t>{1, 3}));
+  EXPECT_EQ(rows.GetStreamDescription("a b=c").shape, (std::vector<std::size_t>{1, 3}));
   rows.StartEpoch(Sweep(10));
   EXPECT_EQ(rows.GetMinibatch()["a b=c"].Sequences().size(), 2u);
   cr::Reader one = cr::Reader::Open(options, cr::NumpyDeserializer().Array("a b=c", x).Lengths(lengths));
