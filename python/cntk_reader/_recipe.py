@@ -39,11 +39,6 @@ class Recipe:
         """The names of the readers that the configuration has in its sections."""
         return _native.readers(self.text, self.path)
 
-    @property
-    def runs_python(self) -> bool:
-        """Whether reading may run Python code on threads of the library."""
-        return bool(self.users or self.transforms or _native.is_mounted())
-
 
 def compose(
     deserializers: AnyDeserializer | Sequence[AnyDeserializer],

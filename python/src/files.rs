@@ -209,7 +209,6 @@ fn unmount(py: Python<'_>, scheme: String) -> PyResult<()> {
 }
 
 /// Whether any file system of Python is in use.
-#[pyfunction]
 pub fn is_mounted() -> bool {
     IN_USE.load(Ordering::Relaxed) > 0
 }
@@ -217,6 +216,5 @@ pub fn is_mounted() -> bool {
 /// Adds the functions to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mount, module)?)?;
-    module.add_function(wrap_pyfunction!(unmount, module)?)?;
-    module.add_function(wrap_pyfunction!(is_mounted, module)?)
+    module.add_function(wrap_pyfunction!(unmount, module)?)
 }
