@@ -69,7 +69,7 @@ impl Opened {
 /// The result of a watched call, whether the watchdog has cancelled it, and when it ended.
 type Watched = (Result<()>, bool, Instant);
 
-/// What a source has from its opening to its end.
+/// The parts of a source that is open.
 struct Content {
     process: Process,
     opened: Mutex<Opened>,
@@ -153,9 +153,12 @@ impl Content {
             let mut reader = inside.lock().map_err(|_| Error::internal("A call panicked."))?;
             work(reader.as_mut().ok_or_else(closed)?)
         });
-        // Otherwise the call goes on, and drops the reader when it ends.
-        if let Ok(mut reader) = place.try_lock() {
-            opened.reader = reader.take();
+        match place.try_lock() {
+            Ok(mut reader) => opened.reader = reader.take(),
+            // The call has panicked, and nothing uses the reader any more.
+            Err(TryLockError::Poisoned(reader)) => std::mem::forget(reader.into_inner().take()),
+            // The call goes on, and drops the reader when it ends.
+            Err(TryLockError::WouldBlock) => {}
         }
         self.is_cancelled.store(false, Ordering::SeqCst);
         opened.is_slow = true;
@@ -167,7 +170,7 @@ impl Content {
     fn wait(&self, py: Python<'_>, opened: &mut Opened) -> PyResult<()> {
         let begun = Instant::now();
         let is_main = interrupt::is_main_thread(py);
-        // What it takes to get the interpreter's lock back does not count.
+        // Getting the interpreter's lock back does not count.
         let mut ended = None;
         if opened.is_quick && !self.runs_python() {
             ended = self.make_ready(py, opened, |work| work())?;
@@ -227,8 +230,8 @@ impl Content {
             || process::has_callback()
     }
 
-    /// The next minibatch, or step. Signals are looked for right before it is taken: an exception of
-    /// their handlers leaves it to the next call.
+    /// The next minibatch, or step. Signals are looked for right before it is taken: an exception
+    /// of their handlers leaves it to the next call.
     fn take(&self, py: Python<'_>, opened: &mut Opened, is_step: bool) -> PyResult<Option<pack::Minibatch>> {
         loop {
             let reader = opened.reader.as_mut().ok_or_else(closed).python(py)?;
@@ -256,8 +259,8 @@ impl Content {
             // Its threads do not exist here, or the memory goes with the process.
             std::mem::forget(reader);
         } else if callback::is_inside() || interrupt::has_interrupted() {
-            // This thread runs users' code that the end of the reader would wait for; or users' code
-            // may never come back. If there is no thread to be had, the reader stays.
+            // This thread runs users' code that the end of the reader would wait for; or users'
+            // code may never come back. If there is no thread to be had, the reader stays.
             let place = Arc::new(Mutex::new(Some(reader)));
             let inside = Arc::clone(&place);
             let spawned = std::thread::Builder::new().name("cntk-end".to_owned()).spawn(move || {
@@ -423,13 +426,13 @@ impl Source {
         let corpus = content.with(py, |reader| Ok(Arc::clone(reader.corpus())))?;
         let (by_name, numbers) = (by_name.clone().unbind(), numbers.unbind());
         let described = Arc::new(Described { by_name, numbers, streams, corpus, is_open });
-        // What was there is dropped without the lock: that may run Python code.
+        // The old value is dropped without the lock: that may run Python code.
         let _earlier = content.described.lock().map(|mut place| place.replace(described));
         Ok(())
     }
 
-    /// Samples, sequences and chunks of the data, each or None; whether keys are numbers, and whether
-    /// workers read in lockstep.
+    /// Samples, sequences and chunks of the data, each or None; whether keys are numbers, and
+    /// whether workers read in lockstep.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _info(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>, bool, bool)> {
         self.content(py)?.with(py, |reader| {
@@ -469,8 +472,8 @@ impl Source {
         self.content(py)?.with(py, |reader| Ok(reader.suggest_chunk_size(workers)))
     }
 
-    /// Starts an epoch: that with this number, or None: the next one of this size, or the rest of one
-    /// that was restored. Returns its number. A state of CNTK is restored in the same call.
+    /// Starts an epoch: that with this number, or None: the next one of this size, or the rest of
+    /// one that was restored. Returns its number. A state of CNTK is restored in the same call.
     #[allow(clippy::too_many_arguments, reason = "the numbers of an epoch")]
     fn _start_epoch(
         &self,
@@ -604,11 +607,11 @@ impl Source {
     }
 
     /// Ends the call that another thread is in, such as :meth:`MinibatchSource.next_minibatch`: it
-    /// raises a :class:`ReaderError` of the kind ``cancelled``, and has changed nothing. Made again,
-    /// it continues where it stood, and no minibatch is lost.
+    /// raises a :class:`ReaderError` of the kind ``cancelled``, and has changed nothing. Made
+    /// again, it continues where it stood, and no minibatch is lost.
     ///
-    /// False if no call is in progress: then nothing happens, and the next call is not affected. May
-    /// be called from any thread.
+    /// False if no call is in progress: then nothing happens, and the next call is not affected.
+    /// May be called from any thread.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
         let content = self.content(py)?;
         content.is_cancelled.store(true, Ordering::SeqCst);
@@ -626,8 +629,8 @@ impl Source {
         Ok(self.content(py)?.process.is_current())
     }
 
-    /// Ends the source; waits for a user's deserializer that is loading, unless Ctrl-C has ended the
-    /// last call. May be called again.
+    /// Ends the source; waits for a user's deserializer that is loading, unless Ctrl-C has ended
+    /// the last call. May be called again.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(content) = self.content.get() else { return Ok(()) };
         let is_closed = content.opened.try_lock().is_ok_and(|opened| opened.reader.is_none());
