@@ -7,9 +7,8 @@ use crate::table::{Table, read_lengths};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
 use cntk_reader_core::format::buffer::BufferPool;
-use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::{FILES, Sampler};
-use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::diagnostics::{Diagnostics, LeafDiagnostics};
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, Lengths,
@@ -151,29 +150,13 @@ impl ChunkSource for ArrayDeserializer {
     }
 }
 
-impl Diagnostics for ArrayDeserializer {
-    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
-        None
-    }
-
+impl LeafDiagnostics for ArrayDeserializer {
     fn location(&self, sequence: SequenceId, stream: usize) -> Location {
         let Some(array) = self.shared.arrays.get(stream) else { return Location::default() };
         let ordinal = self.shared.table.ordinal(sequence);
         let row = self.shared.table.rows(ordinal..ordinal + 1).start;
         Location::in_file(array.file.path(), Some(array.offset_of(row)), None)
     }
-
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        corpus.text_of(key)
-    }
-
-    fn forget_errors(&self) {}
-
-    fn remarks(&self) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    fn end_sweep(&self) {}
 }
 
 impl JoinedByKey for ArrayDeserializer {}

@@ -33,16 +33,20 @@ pub trait Diagnostics {
     fn end_sweep(&self);
 }
 
-/// Diagnostics of a source that has none.
-pub struct NoDiagnostics;
+/// Diagnostics of a format that counts no errors and logs no warnings: it only knows where
+/// sequences lie. Chunks are loaded to be checked.
+pub trait LeafDiagnostics {
+    /// See [`Diagnostics::location`].
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location;
+}
 
-impl Diagnostics for NoDiagnostics {
+impl<D: LeafDiagnostics> Diagnostics for D {
     fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
         None
     }
 
-    fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
-        Location::default()
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        LeafDiagnostics::location(self, sequence, stream)
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
@@ -56,4 +60,13 @@ impl Diagnostics for NoDiagnostics {
     }
 
     fn end_sweep(&self) {}
+}
+
+/// Diagnostics of a source that has none.
+pub struct NoDiagnostics;
+
+impl LeafDiagnostics for NoDiagnostics {
+    fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
+        Location::default()
+    }
 }

@@ -25,9 +25,8 @@ use chunk::KaldiChunk;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::format::buffer::BufferPool;
-use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::{PARTS, Sampler};
-use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::diagnostics::{Diagnostics, LeafDiagnostics};
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
@@ -253,28 +252,12 @@ impl ChunkSource for KaldiDeserializer {
     }
 }
 
-impl Diagnostics for KaldiDeserializer {
-    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
-        None
-    }
-
+impl LeafDiagnostics for KaldiDeserializer {
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let index = &self.shared.index;
         let entry = &index.entries[index.ordinal(sequence)];
         Location::in_file(index.files.path(entry.file), Some(entry.offset), None)
     }
-
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        corpus.text_of(key)
-    }
-
-    fn forget_errors(&self) {}
-
-    fn remarks(&self) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    fn end_sweep(&self) {}
 }
 
 impl JoinedByKey for KaldiDeserializer {}

@@ -30,9 +30,8 @@ use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::buffer::BufferPool;
-use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::Sampler;
-use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::diagnostics::{Diagnostics, LeafDiagnostics};
 use cntk_reader_core::format::handle::FileHandle;
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
@@ -331,26 +330,10 @@ impl ChunkSource for BinaryDeserializer {
     }
 }
 
-impl Diagnostics for BinaryDeserializer {
-    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
-        None
-    }
-
+impl LeafDiagnostics for BinaryDeserializer {
     fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
         Location::in_file(self.shared.handle.path(), None, None)
     }
-
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        corpus.text_of(key)
-    }
-
-    fn forget_errors(&self) {}
-
-    fn remarks(&self) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    fn end_sweep(&self) {}
 }
 
 impl JoinedByKey for BinaryDeserializer {}

@@ -19,9 +19,8 @@ use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::format::buffer::BufferPool;
-use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::{PARTS, Sampler};
-use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::diagnostics::{Diagnostics, LeafDiagnostics};
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IncrementalTable, JoinedByKey,
@@ -315,29 +314,12 @@ impl ChunkSource for HtkFeatureDeserializer {
     }
 }
 
-impl Diagnostics for HtkFeatureDeserializer {
-    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
-        None
-    }
-
-    /// The line of the script file, which names the file of the frames.
+impl LeafDiagnostics for HtkFeatureDeserializer {
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let table = &self.shared.table;
         let (file, line) = table.line(table.position(sequence));
         Location::in_file(file, None, Some(line.into()))
     }
-
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        corpus.text_of(key)
-    }
-
-    fn forget_errors(&self) {}
-
-    fn remarks(&self) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    fn end_sweep(&self) {}
 }
 
 impl JoinedByKey for HtkFeatureDeserializer {}

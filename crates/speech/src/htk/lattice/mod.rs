@@ -16,9 +16,8 @@ use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::file::{DataFile, FileState};
 use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::buffer::{BufferPool, ChunkBuffer};
-use cntk_reader_core::format::check::{ChunkCheck, Finding};
 use cntk_reader_core::format::content::{FILES, Sampler};
-use cntk_reader_core::format::diagnostics::Diagnostics;
+use cntk_reader_core::format::diagnostics::{Diagnostics, LeafDiagnostics};
 use cntk_reader_core::format::loading::{Load, Starter};
 use cntk_reader_core::format::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IncrementalTable, JoinedByKey, LeafChunk,
@@ -235,28 +234,12 @@ impl ChunkSource for LatticeDeserializer {
     }
 }
 
-impl Diagnostics for LatticeDeserializer {
-    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
-        None
-    }
-
+impl LeafDiagnostics for LatticeDeserializer {
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let span = &self.shared.chunks[sequence.chunk as usize];
         let offset = self.shared.offsets.get((span.lattices.start + sequence.index) as usize);
         Location::in_file(&*self.shared.files[span.file as usize].0, offset.copied(), None)
     }
-
-    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
-        corpus.text_of(key)
-    }
-
-    fn forget_errors(&self) {}
-
-    fn remarks(&self) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    fn end_sweep(&self) {}
 }
 
 impl JoinedByKey for LatticeDeserializer {}
