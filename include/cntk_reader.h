@@ -706,7 +706,8 @@ typedef struct {
    */
   uint32_t samples;
   /**
-   * Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
+   * Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its
+   * own (frames); else 0.
    */
   uint32_t sample;
   /**

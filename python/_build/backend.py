@@ -36,7 +36,7 @@ else:
 PYTHON = Path(__file__).resolve().parent.parent
 #: The workspace of cargo: of a checkout the folder above, of a source distribution the folder `rust`.
 RUST = PYTHON / "rust" if (PYTHON / "rust").exists() else PYTHON.parent
-#: What cargo needs to build the extension and the tool.
+#: Files that cargo needs to build the extension and the tool.
 RUST_SOURCES = (
     "Cargo.lock",
     "LICENSE",

@@ -146,7 +146,7 @@ else:
 
 @_extends(StreamMinibatch)
 class _StreamExtension(_Stream):
-    """What streams of minibatches have for other libraries."""
+    """Methods of minibatches' streams that use other libraries."""
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(_NOT_PICKLED)
@@ -284,7 +284,7 @@ def explain_unknown(name: object, streams: Mapping[str, StreamInformation] | Non
 
 @_extends(Minibatch)
 class _MinibatchExtension(_Minibatch):
-    """What minibatches have in common with dictionaries."""
+    """Methods that minibatches share with dictionaries."""
 
     def keys(self) -> KeysView[str]:
         """The names of the streams."""

@@ -17,7 +17,7 @@ from ._user import Streams
 
 Self = TypeVar("Self", bound="OpenReader")
 
-#: What stands for the shape of a sample that becomes known with the first data.
+#: Placeholder for the shape of a sample that becomes known with the first data.
 _OPEN_SHAPE = (2**64 - 2,)
 
 

@@ -66,8 +66,8 @@ impl Drop for Section {
     }
 }
 
-/// Does some work without the interpreter's lock. If the interpreter ends meanwhile, a daemon thread
-/// does not return.
+/// Does some work without the interpreter's lock. If the interpreter ends meanwhile, a daemon
+/// thread does not return.
 pub fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
     let _section = Section::enter(py);
     py.detach(|| {
@@ -103,7 +103,7 @@ fn await_calls(py: Python<'_>) -> PyResult<()> {
         py.detach(|| std::thread::sleep(LOOK));
         py.check_signals()?;
     }
-    // What is left to do is quick, and part of the end of the process.
+    // The rest is quick, and part of the end of the process.
     py.detach(|| exit::close());
     Ok(())
 }

@@ -88,7 +88,7 @@ pub fn caused_by(error: Error, exception: PyErr) -> Error {
 
 /// Does some work of the library: a panic is an internal error.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What a panic leaves half done is not used again: see `source::Content`.
+    // Work that a panic leaves unfinished is not used again: see `source::Content`.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
 }
 

@@ -155,8 +155,8 @@ impl StreamMinibatch {
     /// The sequences side by side, filled up with ``value`` to the longest, or to ``length``, which
     /// must not be less.
     ///
-    /// ``array`` (sequences, length, *shape of a sample) and ``mask`` (sequences, length), true where
-    /// there is a sample. Sparse samples become dense; for one-hot samples of many values see
+    /// ``array`` (sequences, length, *shape of a sample) and ``mask`` (sequences, length), true
+    /// where there is a sample. Sparse samples become dense; for one-hot samples of many values see
     /// :meth:`padded_indices`. The array is a copy, except of dense sequences that all have this
     /// length and lie one after the other: then it is a view.
     #[pyo3(signature = (value = Fill(0.0), length = None), text_signature = "($self, value=0, length=None)")]
@@ -195,8 +195,8 @@ impl StreamMinibatch {
     /// become dense. The values are a view where the minibatch has dense sequences in this way, as
     /// with one sample each, and else a copy.
     ///
-    /// ``offsets`` are the ``cu_seqlens`` of attention over sequences of different lengths. PyTorch's
-    /// jagged tensor over the values, without a copy of them::
+    /// ``offsets`` are the ``cu_seqlens`` of attention over sequences of different lengths.
+    /// PyTorch's jagged tensor over the values, without a copy of them::
     ///
     ///     values, offsets, longest = stream.packed()
     ///     torch.nested.nested_tensor_from_jagged(
@@ -270,8 +270,8 @@ impl StreamMinibatch {
         tuple(py, Kind::PackedIndices)?.call1((values, offsets, extent.longest))
     }
 
-    /// The index of each one-hot sample, of shape (samples,): labels as a loss wants them, ids as an
-    /// embedding wants them.
+    /// The index of each one-hot sample, of shape (samples,): labels as a loss wants them, ids as
+    /// an embedding wants them.
     ///
     /// In the order of :meth:`packed`. The stream may be sparse or dense; samples that are not
     /// one-hot are an error.

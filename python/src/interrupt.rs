@@ -112,7 +112,7 @@ pub fn interruptible<R: Send + 'static>(
     let call = Arc::new(Call { outcome: Mutex::new(None), is_over: Condvar::new() });
     let running = Arc::clone(&call);
     std::thread::Builder::new().name("cntk-call".to_owned()).spawn(move || {
-        // What it has captured is dropped before its end is announced.
+        // Captured values are dropped before the end of the call is announced.
         running.end(catch_unwind(AssertUnwindSafe(work)));
     })?;
     loop {

@@ -128,7 +128,8 @@ impl Minibatch {
     #[getter]
     fn keys_of_sequences<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let keys = &slf.get().minibatch().keys;
-        // SAFETY: the keys of a minibatch do not move until it is freed, and the array is read-only.
+        // SAFETY: the keys of a minibatch do not move until it is freed, and the array is
+        // read-only.
         unsafe { arrays::view(slf.as_any(), keys.as_ptr().cast(), Dtype::Key, &[keys.len()], false) }
     }
 
@@ -198,8 +199,8 @@ impl Values {
 /// ``t * lanes + s``. Sequences lie in the lanes; columns without data are gaps, and hold zeros.
 ///
 /// Of a binary stream (``info.is_binary``), such as lattices, each sample is four opaque bytes, and
-/// in minibatches of whole sequences each sequence has a lane of its own in which its bytes are next
-/// to each other: step t of lane s is then column ``s * steps + t``.
+/// in minibatches of whole sequences each sequence has a lane of its own in which its bytes are
+/// next to each other: step t of lane s is then column ``s * steps + t``.
 ///
 /// The forms of sequences (:meth:`padded`, :meth:`packed`, :meth:`as_list`, and with indices) leave
 /// out gaps. They have the sequences in the order of :attr:`Minibatch.keys_of_sequences`, in all
@@ -373,7 +374,8 @@ impl StreamMinibatch {
         self.first_values(py, &self.shape(&[layout.steps, layout.lanes]))
     }
 
-    /// Sparse data as the arrays of a CSR matrix, with one row for each column of the layout. Views.
+    /// Sparse data as the arrays of a CSR matrix, with one row for each column of the layout.
+    /// Views.
     #[getter]
     pub fn sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);

@@ -26,8 +26,8 @@ pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
 /// CNTK's window for users' deserializers, in chunks.
 const DEFAULT_USER_WINDOW: u64 = 128;
 
-/// CNTK's deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys` says otherwise. CNTK does
-/// not count binary labels and lattices.
+/// CNTK's deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys`
+/// says otherwise. CNTK does not count binary labels and lattices.
 const TEXTUAL_TYPES: [&str; 2] = ["HTKFeatureDeserializer", "HTKMLFDeserializer"];
 
 /// What the reader puts into the section of every deserializer.

@@ -1,6 +1,6 @@
 //! `cargo xtask wheel`: the Python package with its extension module and the command-line tool, as
-//! one file for CPython 3.9 and newer; and the checks that make its name true: what the programs in it ask
-//! of a system is what the platform in the name promises.
+//! one file for CPython 3.9 and newer; and the checks that make its name true: what the programs in
+//! it ask of a system is what the platform in the name promises.
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;

@@ -1,10 +1,12 @@
 //! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its Rust
 //! interface: the C ABI, with opaque handles, plain structs, statuses. One file per noun.
 //!
-//! Nothing is decided here. A call turns its arguments into Rust values, calls the engine and turns the answer back. What
-//! calls have in common lives in [`call`] (panics, errors, NULL, arrays), [`text`] (strings) and [`sized`] (structs that may
-//! grow). Types have their C names, so that a search finds both sides; the documentation of every public item here is the
-//! documentation of `include/cntk_reader.h`, which is generated from it. The folder [`host`] has a header of its own.
+//! Nothing is decided here. A call turns its arguments into Rust values, calls the engine and turns
+//! the answer back. What calls have in common lives in [`call`] (panics, errors, NULL, arrays),
+//! [`text`] (strings) and [`sized`] (structs that may grow). Types have their C names, so that a
+//! search finds both sides; the documentation of every public item here is the documentation of
+//! `include/cntk_reader.h`, which is generated from it. The folder [`host`] has a header of its
+//! own.
 
 #![allow(unsafe_code, reason = "pointers, lengths and callbacks of programs in other languages")]
 #![allow(non_camel_case_types)]

@@ -102,7 +102,8 @@ impl cntk_reader_source {
     /// The configuration of the reader that was chosen.
     ///
     /// # Safety
-    /// Each of `text`, `file`, `options` and `reader` is NULL, or readable as its length or its type says.
+    /// Each of `text`, `file`, `options` and `reader` is NULL, or readable as its length or its
+    /// type says.
     unsafe fn config(&self) -> Result<Config> {
         // SAFETY: this function's contract.
         let config = unsafe { self.whole_config() }?;

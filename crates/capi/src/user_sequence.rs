@@ -28,7 +28,8 @@ pub struct cntk_reader_sequence_info {
     pub index: u32,
     /// Its length in samples.
     pub samples: u32,
-    /// Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
+    /// Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its
+    /// own (frames); else 0.
     pub sample: u32,
     /// Its key as a number.
     pub key: u64,

@@ -69,8 +69,8 @@ pub struct StreamInfo {
     pub storage: Storage,
     /// Type of its values. Streams of one reader, and of one deserializer, may have different ones.
     pub element: ElementType,
-    /// Shape of one sample, first dimension varying fastest (column-major, CNTK's order; the reverse of NumPy's). Empty: a
-    /// sample is one value, a scalar.
+    /// Shape of one sample, first dimension varying fastest (column-major, CNTK's order; the
+    /// reverse of NumPy's). Empty: a sample is one value, a scalar.
     pub shape: Vec<usize>,
     /// The lengths of this stream's sequences are the lengths that minibatches are measured in.
     pub defines_mb_size: bool,

@@ -1,6 +1,6 @@
-//! What CNTK's modules need beyond the C ABI for programs: configurations that the host has parsed,
-//! factories of deserializers in other modules, and the library's deserializers and transforms one
-//! by one. Its header, `cntk_reader_host.h`, carries no promise of stability.
+//! Functions that CNTK's modules need beyond the C ABI for programs: configurations that the host
+//! has parsed, factories of deserializers in other modules, and the library's deserializers and
+//! transforms one by one. Its header, `cntk_reader_host.h`, carries no promise of stability.
 
 // In the order of cntk_reader_host.h.
 pub mod section;

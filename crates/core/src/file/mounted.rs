@@ -26,10 +26,12 @@ pub trait FileSystem: Send + Sync {
 
 /// A file of a [`FileSystem`].
 ///
-/// Errors: what may pass is tried again, at most four times within four seconds, as for files on disks. These are errors of the
-/// kinds `TimedOut`, `WouldBlock`, `ConnectionReset`, `ConnectionAborted`, `ConnectionRefused`, `NotConnected` and `BrokenPipe`, and
-/// those that carry the system's numbers `EIO` and `ESTALE`. Others are final; their text comes with the error of the call
-/// that needed the file. An [`Error`] of this library inside one passes on its message and its cause.
+/// Errors: what may pass is tried again, at most four times within four seconds, as for files on
+/// disks. These are errors of the kinds `TimedOut`, `WouldBlock`, `ConnectionReset`,
+/// `ConnectionAborted`, `ConnectionRefused`, `NotConnected` and `BrokenPipe`, and those that carry
+/// the system's numbers `EIO` and `ESTALE`. Others are final; their text comes with the error of
+/// the call that needed the file. An [`Error`] of this library inside one passes on its message and
+/// its cause.
 pub trait RemoteFile: Send + Sync {
     /// Bytes of the file.
     fn size(&self) -> io::Result<u64>;

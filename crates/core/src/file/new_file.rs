@@ -56,11 +56,11 @@ impl NewFile {
         Self::open(target, "", false)
     }
 
-    /// Begins a file that will get the path `target`, which names a file. `part` distinguishes the parts of one output.
-    /// If `is_named`, the file has its temporary name from the start.
+    /// Begins a file that will get the path `target`, which names a file. `part` distinguishes the
+    /// parts of one output. If `is_named`, the file has its temporary name from the start.
     ///
-    /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system knows no files without names, and another process or
-    /// thread is writing a file for this target.
+    /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system knows no files without names,
+    /// and another process or thread is writing a file for this target.
     pub fn open(target: &Path, part: &str, is_named: bool) -> io::Result<NewFile> {
         Self::with_mode(&followed(target)?, part, is_named, 0o666)
     }

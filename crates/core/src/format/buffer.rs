@@ -255,8 +255,9 @@ impl BufferPool {
         if size >= largest / 2 { largest.max(size) } else { size }
     }
 
-    /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no memory: only that error
-    /// uses `path` and the start of the range. A chunk that is not a range of one file takes `0..size`.
+    /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no
+    /// memory: only that error uses `path` and the start of the range. A chunk that is not a range
+    /// of one file takes `0..size`.
     pub fn take(&self, path: &str, range: &Range<u64>) -> Result<ChunkBuffer> {
         let size = range.end - range.start;
         let capacity = usize::try_from(self.capacity_for(size)).unwrap_or(usize::MAX);

@@ -188,10 +188,11 @@ pub trait ChunkSource: Send + Sync {
     /// Facts that never change.
     fn facts(&self) -> SourceFacts;
 
-    /// Starts loading a chunk, on the threads that [`Starter`] offers, and returns at once. Wrappers [wrap](Load::wrapped) the
-    /// load of the wrapped source. Work on the pool may be split with rayon's `par_iter`, whose closures are
-    /// [`carried`](crate::runtime::cancel::carried) so that they belong to the same call. Formats compare each file that
-    /// they read with what it was ([`DataFile::if_unchanged`](crate::file::DataFile::if_unchanged)); nobody else does.
+    /// Starts loading a chunk, on the threads that [`Starter`] offers, and returns at once.
+    /// Wrappers [wrap](Load::wrapped) the load of the wrapped source. Work on the pool may be split
+    /// with rayon's `par_iter`, whose closures are [`carried`](crate::runtime::cancel::carried) so
+    /// that they belong to the same call. Formats compare each file that they read with what it was
+    /// ([`DataFile::if_unchanged`](crate::file::DataFile::if_unchanged)); nobody else does.
     fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load;
 
     /// Appends the keys that minibatches report, truncated ones or others, of sequences whose chunks are loaded.

@@ -202,7 +202,8 @@ pub fn others_inside() -> bool {
     INSIDE.load(Ordering::SeqCst) > DEPTH.get()
 }
 
-/// Has no thread enter any more, and waits until those inside have left, for [`LONGEST_WAIT`] at most.
+/// Has no thread enter any more, and waits until those inside have left, for [`LONGEST_WAIT`] at
+/// most.
 pub extern "C" fn close() {
     refuse();
     // The thread that ends the process may do so from inside.

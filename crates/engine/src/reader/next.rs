@@ -48,7 +48,8 @@ impl Reader {
     }
 
     /// Waits, on this thread, until [`Reader::read`] does not have to wait. Unlike
-    /// [`Reader::wait`], which takes a thread of the reader's, this costs no more than reading does.
+    /// [`Reader::wait`], which takes a thread of the reader's, this costs no more than reading
+    /// does.
     pub fn make_ready(&mut self) -> Result<()> {
         self.prepare(None).map(drop)
     }

@@ -56,9 +56,10 @@ impl Arena {
         let start = self.length;
         let words = Self::words_for::<T>(values.len());
         assert!(words <= self.room - self.length, "an arena has room for its pieces");
-        // SAFETY: the assertion leaves room for `words` words after the first `start` ones, and the bytes of `values`, all of
-        // them initialised because a `Pod` has no padding, fit into `words` words. The last word is zeroed before, so that it is
-        // initialised as a whole. The memory is the arena's own, so that it does not overlap `values`.
+        // SAFETY: the assertion leaves room for `words` words after the first `start` ones, and the
+        // bytes of `values`, all of them initialised because a `Pod` has no padding, fit into
+        // `words` words. The last word is zeroed before, so that it is initialised as a whole. The
+        // memory is the arena's own, so that it does not overlap `values`.
         unsafe {
             let target = self.start.as_ptr().add(start);
             if words > 0 {

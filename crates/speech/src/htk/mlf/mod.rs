@@ -89,7 +89,8 @@ struct LabelFile {
 }
 
 impl MlfDeserializer {
-    /// Opens the files, perhaps after they were scanned ahead. Runs on a thread of the library's pool.
+    /// Opens the files, perhaps after they were scanned ahead. Runs on a thread of the library's
+    /// pool.
     pub(crate) fn open(
         options: &MlfOptions,
         corpus: &Arc<Corpus>,
