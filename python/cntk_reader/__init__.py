@@ -3,12 +3,13 @@
 from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
 
 streams = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
-with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1) as source:
-    for minibatch in source.minibatches(64):
-        train(minibatch["features"].array, minibatch["labels"].csr)
+with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), minibatch_size=64) as source:
+    for epoch in source.epochs(10):
+        for minibatch in epoch:
+            train(minibatch["features"].array, minibatch["labels"].csr)
 """
 
-from . import _native, transforms
+from . import _native
 from ._arrays import ArrayDeserializer, OneHot, from_arrays, one_hot
 from ._configuration import (
     CBFDeserializer,
@@ -46,9 +47,8 @@ from ._images import (
     Transpose,
 )
 from ._minibatch import GAP, RECORD, Minibatch, StreamInformation, StreamMinibatch
-from ._process import ERROR, INFO, WARNING, TraceLevel, get_threads, set_log_callback, set_threads
-from ._recipe import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
-from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, MinibatchSource
+from ._process import ERROR, INFO, WARNING, get_threads, set_log_callback, set_threads
+from ._source import MinibatchSource
 from ._speech import (
     HTKFeatureDeserializer,
     HTKMLFBinaryDeserializer,
@@ -73,17 +73,14 @@ __all__ = [
     "ComposableUserDeserializer",
     "Crop",
     "Deserializer",
-    "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
     "Draw",
     "ERROR",
     "Epoch",
-    "FULL_DATA_SWEEP",
     "FileSystem",
     "GAP",
     "HTKFeatureDeserializer",
     "HTKMLFBinaryDeserializer",
     "HTKMLFDeserializer",
-    "INFINITELY_REPEAT",
     "INFO",
     "ImageDeserializer",
     "ImageInfo",
@@ -115,7 +112,6 @@ __all__ = [
     "StreamDefs",
     "StreamInformation",
     "StreamMinibatch",
-    "TraceLevel",
     "Transform",
     "Transpose",
     "UserDeserializer",
@@ -137,6 +133,5 @@ __all__ = [
     "set_log_callback",
     "set_threads",
     "text_to_mlf",
-    "transforms",
     "unmount",
 ]

@@ -1,20 +1,20 @@
-"""Epochs of a source: one loop over a part of its data, after which the next loop gets the next part."""
+"""Epochs of a source, and its state."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
 from ._errors import ReaderValueError, state_error
-from ._explain import whole
 from ._rules import state as whole_state
 from ._types import Json
 
 if TYPE_CHECKING:
-    from ._minibatch import Minibatch
+    from typing_extensions import Self
+
     from ._source import MinibatchSource
 
 _VERSION = 1
@@ -57,60 +57,29 @@ class Span(NamedTuple):
         return self._replace(number=number)
 
 
-class Epoch:
-    """One epoch of a source: iterate over it once, or several times to get one epoch after the other.
+class Epoch(_native.Steps):
+    """One epoch of a source, an iterator over its minibatches: :meth:`MinibatchSource.epochs` gives it.
 
-    ``len`` is the number of minibatches that the next loop delivers. It is known if every sequence is one sample long, and a
-    single worker reads or the workers read in lockstep; else it raises TypeError, which tqdm takes for "not known". What is
-    always known, as soon as the data are indexed, is the number of ``samples``:
+    A loop that was left early goes on where it stopped, until the source begins another epoch.
+
+    ``len`` is the number of minibatches that are left. It is known if every sequence is one sample long, and a single worker
+    reads or the workers read in lockstep; else it raises TypeError, which tqdm takes for "not known". The number of ``samples``
+    is known as soon as the data are indexed:
 
     with tqdm(total=epoch.samples) as bar:
         for minibatch in epoch:
             bar.update(epoch.delivered - bar.n)
     """
 
-    def __init__(
-        self,
-        source: MinibatchSource,
-        samples: int | None,
-        index: int | None,
-        size: int | None,
-        workers: int | None,
-        rank: int | None,
-    ) -> None:
-        samples = ONE_SWEEP if samples is None else whole("The number of samples of an epoch", samples, 1)
-        self._source = source
-        self._unit = Span.of(samples, UNLIMITED_SWEEPS)
-        self._asked = None if index is None else whole("The index of an epoch", index)
-        self._share = None if size is None else whole("The minibatch size", size, 1), workers, rank
-        #: Its number, from 0; None before the first minibatch.
-        self.index: int | None = None
+    #: Its number, from 0.
+    index: int
 
-    def __iter__(self) -> Iterator[Minibatch]:
-        return _native.Steps(self._source, self._share, self._enter)
-
-    def _enter(self, size: int | None, workers: int | None, rank: int | None) -> int:
-        """A loop begins; the number of the loop."""
-        source = self._source
-        self.index = source._begin(self._unit, self._number(), source._share(size, workers, rank))
-        return source._enter_loop()
-
-    def _number(self) -> int | None:
-        """The number of the epoch that the next loop reads; None: the one that follows, or the rest of a restored one."""
-        source = self._source
-        if self._asked is not None:
-            return self._asked
-        if source._pending is not None:
-            raise state_error(
-                "The source was restored from CNTK's state, which does not know of epochs. Continue it with minibatches() or "
-                "next_minibatch(), pass `index` to begin a certain epoch, or save and load epochs with state_dict() and "
-                "load_state_dict()."
-            )
-        span, _, _ = source._current()
-        if span is None:
-            return 0
-        # The limits of the source are no epochs.
-        return 0 if span.at(0) == source._limits != self._unit else None
+    def __new__(cls, source: MinibatchSource, unit: Span, index: int | None) -> Self:
+        """Begins the epoch, or goes on with the rest of one that was restored."""
+        started = source._begin(unit, index, source._share())
+        self = super().__new__(cls, source, source._enter_loop())
+        self._source, self._unit, self.index = source, unit, started
+        return self
 
     @property
     def samples(self) -> int | None:
@@ -122,12 +91,14 @@ class Epoch:
     @property
     def delivered(self) -> int:
         """Samples of all workers that the epoch has delivered up to the last minibatch."""
-        return self._source.progress.delivered if self._source._current()[0] is not None else 0
+        if not self._is_in_force:
+            raise state_error(f"The source has begun another epoch than {self.index}.")
+        return self._source.progress.delivered
 
     def __len__(self) -> int:
         source = self._source
         sizes = source.sizes
-        share = source._share(*self._share)
+        share = source._share()
         samples = self.samples
         alone = share.workers == 1 or source.lockstep
         if samples is None or sizes.samples != sizes.sequences or not alone:
@@ -135,10 +106,11 @@ class Epoch:
                 "The number of minibatches is not known before they are read: sequences have different lengths, or the data are "
                 "not indexed yet, or several workers share them without lockstep. Measure progress in samples: see Epoch.samples."
             )
-        span, is_resumed, _ = source._current()
-        continues = self._number() is None and is_resumed and span is not None and span.at(0) == self._unit
-        left = max(samples - self.delivered, 0) if continues else samples
+        left = max(samples - self.delivered, 0)
         return (left + share.minibatch_size - 1) // share.minibatch_size
+
+    def __repr__(self) -> str:
+        return f"<Epoch {self.index} of {self.samples or 'unknown'} samples>"
 
 
 class SourceState(NamedTuple):

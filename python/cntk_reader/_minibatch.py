@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._cntk_names import MinibatchNames, StreamNames
 from ._explain import Text, declares, explained, unknown, whole
 from ._rules import FLAG, TEXT, WHOLE, Within
 from ._types import GAP, RECORD, Array, Floats
@@ -79,7 +78,7 @@ def _is_sample_shape(name: str, value: object) -> object:
     is_binary=FLAG,
 )
 @dataclass(frozen=True)
-class StreamInformation(StreamNames):
+class StreamInformation:
     """Describes a stream of a user's deserializer or of a source.
 
     ``shape`` is that of one sample in NumPy's order, the last axis varying fastest; ``()`` is a scalar. ``is_binary``: samples are
@@ -140,7 +139,7 @@ if TYPE_CHECKING:
     _Stream = StreamMinibatch
     _Minibatch = Minibatch
 else:
-    _Stream = MinibatchNames
+    _Stream = object
     _Minibatch = object
 
 
@@ -230,13 +229,11 @@ class _StreamExtension(_Stream):
         bounds = offsets.tolist()
         return [values[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
-    @declares(variable=Within("for CNTK's programs; not needed"))
-    def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
+    def as_sequences(self) -> list[Floats | csr_matrix]:
         """The sequences in the minibatch's order, each an array (samples, *shape of a sample) or a matrix (samples, values).
 
         Dense ones are views. So are the values of sparse ones, if their samples are next to each other (minibatches of
         one lane or one step); else they are copied. Of a truncated sequence it is the part that this minibatch has.
-        ``variable`` is for CNTK's programs, and not needed.
         """
         records = self.records
         records = records[records["sequence"] != GAP]

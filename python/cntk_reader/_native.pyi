@@ -1,7 +1,7 @@
 """Types of the extension module. The modules of the package add methods to its classes, which stand here too."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar, final, overload
+from typing import TypeVar, overload
 
 import jax
 import numpy as np
@@ -11,7 +11,6 @@ from jax.experimental.sparse import BCSR
 from scipy.sparse import csr_array, csr_matrix
 from typing_extensions import Self
 
-from ._cntk_names import MinibatchNames
 from ._files import FileSystem
 from ._forms import Packed, PackedIndices, Padded, PaddedIndices, Sparse
 from ._minibatch import StreamInformation
@@ -75,17 +74,13 @@ class Source:
     @property
     def is_of_this_process(self) -> bool: ...
 
-@final
 class Steps(Iterator[Minibatch]):
-    # `begin`, called with the arguments, starts the epoch and gives the number of the loop.
-    def __new__(
-        cls,
-        source: Source,
-        arguments: tuple[int | None, int | None, int | None],
-        begin: Callable[[int | None, int | None, int | None], int],
-    ) -> Steps: ...
-    def __iter__(self) -> Steps: ...
+    # A number from `_enter_loop`: the loop cannot go on once another one has begun. None: any loop may go on.
+    def __new__(cls, source: Source, number: int | None = None) -> Self: ...
+    def __iter__(self) -> Self: ...
     def __next__(self) -> Minibatch: ...
+    @property
+    def _is_in_force(self) -> bool: ...
 
 class Minibatch(Mapping[str, StreamMinibatch]):
     @property
@@ -106,7 +101,7 @@ class Minibatch(Mapping[str, StreamMinibatch]):
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
 
-class StreamMinibatch(MinibatchNames):
+class StreamMinibatch:
     @property
     def info(self) -> StreamInformation: ...
     @property
@@ -149,7 +144,7 @@ class StreamMinibatch(MinibatchNames):
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def asarray(self) -> Floats: ...
     def as_list(self) -> list[Floats]: ...
-    def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]: ...
+    def as_sequences(self) -> list[Floats | csr_matrix]: ...
 
 def readers(text: str | None = None, path: str | None = None) -> list[str]: ...
 def mount(scheme: str, file_system: FileSystem) -> None: ...

@@ -12,7 +12,7 @@ from ._explain import explained
 from ._figures import Member, Memory, Progress, Sizes
 from ._minibatch import StreamInformation
 from ._recipe import Recipe
-from ._rules import TEXT, Whole
+from ._rules import Whole
 from ._user import Streams
 
 Self = TypeVar("Self", bound="OpenReader")
@@ -23,6 +23,8 @@ _OPEN_SHAPE = (2**64 - 2,)
 
 class OpenReader(_native.Source):
     """What :class:`MinibatchSource` is apart from its position in the data."""
+
+    _stream_class: type[StreamInformation] = StreamInformation
 
     def _open_reader(self, recipe: Recipe) -> None:
         self._recipe = recipe
@@ -43,7 +45,7 @@ class OpenReader(_native.Source):
 
     def _describe_streams(self) -> None:
         infos = [
-            StreamInformation(
+            self._stream_class(
                 name=name,
                 stream_id=number,
                 storage_format="sparse" if is_sparse else "dense",
@@ -56,15 +58,6 @@ class OpenReader(_native.Source):
         ]
         self.streams.update({info.name: info for info in infos})
         self._set_streams(self.streams)
-
-    def stream_infos(self) -> list[StreamInformation]:
-        """The streams, by number."""
-        return list(self.streams.values())
-
-    @explained("source.stream_info('features')", name=TEXT)
-    def stream_info(self, name: str) -> StreamInformation:
-        """The stream of this name."""
-        return self.streams[name]
 
     @property
     def has_numeric_keys(self) -> bool:
@@ -95,9 +88,6 @@ class OpenReader(_native.Source):
     def suggest_chunk_size(self, workers: int) -> int:
         """A ``chunkSizeInBytes`` with which this many workers share the data evenly."""
         return self._suggest_chunk_size(workers)
-
-    def __getitem__(self, name: str) -> StreamInformation:
-        return self.streams[name]
 
     def __enter__(self: Self) -> Self:
         return self

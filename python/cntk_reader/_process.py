@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import enum
 from collections.abc import Callable
 
 from . import _native
@@ -11,14 +10,6 @@ from ._explain import explained
 from ._rules import FUNCTION, Maybe, Whole
 
 ERROR, WARNING, INFO = 0, 1, 2
-
-
-class TraceLevel(enum.IntEnum):
-    """What is logged, by CNTK's names."""
-
-    Error = ERROR
-    Warning = WARNING
-    Info = INFO
 
 
 @explained("set_log_callback(print)", callback=Maybe(FUNCTION))

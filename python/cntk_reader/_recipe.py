@@ -54,7 +54,6 @@ def compose(
     trace_level: int,
     lockstep: bool,
     options: Mapping[str, Value] | None,
-    multithreaded_deserializer: bool | None = None,
 ) -> Recipe:
     """The recipe of a source that is described by deserializers and settings: see ``MinibatchSource``."""
     given = list(deserializers) if isinstance(deserializers, (list, tuple)) else [deserializers]
@@ -85,8 +84,6 @@ def compose(
         configuration["lockstep"] = True
     if any(isinstance(one, UserDeserializer) and one.has_text_keys for one in given):
         configuration["useNumericSequenceKeys"] = False
-    if multithreaded_deserializer is not None:
-        configuration["multiThreadedDeserialization"] = multithreaded_deserializer
     configuration.update(options or {})
     users: dict[str, UserDeserializer] = {}
     transforms: dict[str, Transform] = {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar, Union, cast, overload
+from typing import Union, cast
 
 from . import _native
 from ._configuration import CBFDeserializer, Value
 from ._epoch import ONE_SWEEP, UNLIMITED_SAMPLES, UNLIMITED_SWEEPS, Epoch, Share, SourceState, Span
-from ._errors import ReaderValueError
+from ._errors import ReaderValueError, state_error
 from ._explain import declares, explained, whole
-from ._minibatch import Minibatch, StreamInformation, StreamMinibatch
+from ._minibatch import Minibatch
 from ._opened import OpenReader
 from ._recipe import AnyDeserializer, Recipe, compose
 from ._rules import (
@@ -39,26 +39,19 @@ from ._transform import Transform
 from ._types import Json
 from ._user import UserDeserializer
 
-#: For ``max_samples`` and ``max_sweeps``: no limit.
-INFINITELY_REPEAT = 2**64 - 1
-#: For ``max_samples``: one sweep.
-FULL_DATA_SWEEP = 2**64 - 2
-
 #: Key of CNTK's state that only data have whose chunks list their sequences when they are loaded.
 _LOCAL_SWEEP = "baseSweepCount"
-State = Union[Mapping[str, int], bytes]
+#: A state: of `state_dict`, of CNTK, or the bytes of a checkpoint.
+State = Union[Mapping[str, object], bytes]
 
 
 def _limits(max_samples: int | None, max_sweeps: int | None) -> Span:
-    unlimited = (None, INFINITELY_REPEAT)
-    if max_samples not in unlimited and max_sweeps not in unlimited:
+    if max_samples is not None and max_sweeps is not None:
         raise ValueError("max_samples and max_sweeps are mutually exclusive.")
-    samples, sweeps = UNLIMITED_SAMPLES, UNLIMITED_SWEEPS
-    if max_samples is not None and max_samples != INFINITELY_REPEAT:
-        samples = ONE_SWEEP if max_samples == FULL_DATA_SWEEP else whole("max_samples", max_samples)
-    if max_sweeps is not None:
-        sweeps = whole("max_sweeps", max_sweeps)
-    return Span.of(samples, sweeps)
+    return Span.of(
+        UNLIMITED_SAMPLES if max_samples is None else whole("max_samples", max_samples),
+        UNLIMITED_SWEEPS if max_sweeps is None else whole("max_sweeps", max_sweeps),
+    )
 
 
 def _reopened(
@@ -69,20 +62,12 @@ def _reopened(
     return source
 
 
-def _no_device(name: str, value: object) -> None:
-    if value is not None:
-        raise TypeError(f"{name} is {value!r}: minibatches lie in the memory of the processor, so leave it out.")
-
-
-#: What stands for a stream in ``input_map``.
-Variable = TypeVar("Variable")
-_BYTES = Is((bytes, bytearray, memoryview), "the bytes of a checkpoint")
+#: The rule of a state.
+STATE = Either((Is((bytes, bytearray, memoryview), "the bytes of a checkpoint"), TABLE))
 _SHARE: dict[str, Rule] = {"minibatch_size": Maybe(POSITIVE), "workers": POSITIVE, "rank": Maybe(WHOLE)}
-_LIMITS: dict[str, Rule] = {"max_samples": Maybe(WHOLE), "max_sweeps": Maybe(WHOLE)}
-_CALL_SHARE: dict[str, Rule] = {
-    "minibatch_size_in_samples": Maybe(POSITIVE),
-    "num_data_partitions": Maybe(POSITIVE),
-    "partition_index": Maybe(WHOLE),
+_LIMITS: dict[str, Rule] = {
+    "max_samples": Maybe(Whole(0, ONE_SWEEP - 1)),
+    "max_sweeps": Maybe(Whole(0, UNLIMITED_SWEEPS - 1)),
 }
 
 
@@ -101,7 +86,6 @@ _CALL_SHARE: dict[str, Rule] = {
     trace_level=Whole(0, 2),
     lockstep=FLAG,
     options=Maybe(TABLE),
-    multithreaded_deserializer=Maybe(FLAG),
     **_SHARE,
 )
 class MinibatchSource(OpenReader):
@@ -142,7 +126,6 @@ class MinibatchSource(OpenReader):
         trace_level: int = 1,
         lockstep: bool = False,
         options: Mapping[str, Value] | None = None,
-        multithreaded_deserializer: bool | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
         rank: int | None = None,
@@ -160,7 +143,6 @@ class MinibatchSource(OpenReader):
             trace_level=trace_level,
             lockstep=lockstep,
             options=options,
-            multithreaded_deserializer=multithreaded_deserializer,
         )
         self._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
         try:
@@ -321,47 +303,21 @@ class MinibatchSource(OpenReader):
         self._in_force: Share | None = None
         #: CNTK's state, restored before the first minibatch.
         self._pending: dict[str, int] | None = None
+        #: A checkpoint was restored, and no epoch begun since.
+        self._is_restored = False
         self._enter_loop()
 
-    @overload
+    @declares(minibatch_size=Maybe(POSITIVE), workers=Maybe(POSITIVE), rank=Maybe(WHOLE))
     def next_minibatch(
-        self,
-        minibatch_size_in_samples: int | None = None,
-        input_map: None = None,
-        device: None = None,
-        num_data_partitions: int | None = None,
-        partition_index: int | None = None,
-    ) -> Minibatch: ...
-
-    @overload
-    def next_minibatch(
-        self,
-        minibatch_size_in_samples: int | None,
-        input_map: Mapping[Variable, str | StreamInformation],
-        device: None = None,
-        num_data_partitions: int | None = None,
-        partition_index: int | None = None,
-    ) -> dict[Variable, StreamMinibatch]: ...
-
-    @declares(**_CALL_SHARE, input_map=Maybe(Is((Mapping,), "a dictionary")), device=_no_device)
-    def next_minibatch(
-        self,
-        minibatch_size_in_samples: int | None = None,
-        input_map: Mapping[Variable, str | StreamInformation] | None = None,
-        device: None = None,
-        num_data_partitions: int | None = None,
-        partition_index: int | None = None,
-    ) -> Minibatch | dict[Variable, StreamMinibatch]:
+        self, minibatch_size: int | None = None, *, workers: int | None = None, rank: int | None = None
+    ) -> Minibatch:
         """The next minibatch: this worker's share of a minibatch of the given size, in samples of all workers.
 
-        At the end of the data it is empty. Sizes and workers may change from call to call. ``input_map`` is as in CNTK: what stands for
-        streams there, any keys, and the result is a dictionary with these keys. ``device`` is for CNTK's programs, and None.
+        At the end of the data it is empty, and false. Arguments that are None are those of the source. Sizes and workers may change
+        from call to call.
         """
-        if input_map is not None or device is not None:
-            _no_device("device", device)
-            return self._mapped(minibatch_size_in_samples, input_map or {}, num_data_partitions, partition_index)
         # Only the steps of an epoch come to an end.
-        return cast(Minibatch, self._next(False, minibatch_size_in_samples, num_data_partitions, partition_index))
+        return cast(Minibatch, self._next(False, minibatch_size, workers, rank))
 
     def _put_in_force(self, size: int | None, workers: int | None, rank: int | None) -> None:
         """Has the next read mean these arguments."""
@@ -372,34 +328,23 @@ class MinibatchSource(OpenReader):
             self._configure(*share)
             self._in_force = share
 
-    def _mapped(
-        self,
-        size: int | None,
-        input_map: Mapping[Variable, str | StreamInformation],
-        workers: int | None,
-        rank: int | None,
-    ) -> dict[Variable, StreamMinibatch]:
-        """The next minibatch by other keys than names."""
-        if not isinstance(input_map, Mapping):
-            raise TypeError(f"input_map has to be a dictionary, and {input_map!r} is none.")
-        for stream in input_map.values():
-            self.streams[stream.name if isinstance(stream, StreamInformation) else stream]
-        minibatch = self.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
-        return {key: minibatch[stream] for key, stream in input_map.items()} if minibatch else {}
-
-    def _share(self, size: int | None, workers: int | None, rank: int | None) -> Share:
+    def _share(self, size: int | None = None, workers: int | None = None, rank: int | None = None) -> Share:
         """Arguments of a call, with the source's own values in place of those that are None."""
         size = self.minibatch_size if size is None else size
+        if size is None and self._in_force is not None:
+            size = self._in_force.minibatch_size
         if rank is None and (workers is None or workers == self.workers):
             rank = self.rank
         workers = self.workers if workers is None else workers
         if size is None:
-            raise ValueError("No minibatch size was given, neither here nor to the source.")
+            raise ValueError(
+                "No minibatch size was given. Pass one to the source, MinibatchSource(..., minibatch_size=256), or set "
+                "source.minibatch_size."
+            )
         workers = whole("The number of workers", workers, 1)
         if rank is None and workers > 1:
             raise ValueError(
-                f"{workers} workers were given without this one's rank: pass num_data_partitions={workers}, partition_index=0 "
-                f"to {workers - 1}."
+                f"{workers} workers were given without this one's rank: pass workers={workers}, rank=0 to {workers - 1}."
             )
         share = Share(
             whole("The minibatch size", size, 1), workers, whole("The rank of a worker", 0 if rank is None else rank)
@@ -412,7 +357,7 @@ class MinibatchSource(OpenReader):
         one that was restored."""
         state = None if self._pending is None else list(self._pending.items())
         started = self._start_epoch(number, span.samples, span.sweeps, *share, state)
-        self._in_force, self._pending = share, None
+        self._in_force, self._pending, self._is_restored = share, None, False
         return started
 
     def _current(self) -> tuple[Span | None, bool, bool]:
@@ -423,106 +368,101 @@ class MinibatchSource(OpenReader):
         samples, sweeps, number, is_resumed, is_over = epoch
         return Span.of(samples, sweeps, number), is_resumed, is_over
 
-    @explained("for minibatch in source.minibatches(256): ...", **_CALL_SHARE)
-    def minibatches(
-        self,
-        minibatch_size_in_samples: int | None = None,
-        *,
-        num_data_partitions: int | None = None,
-        partition_index: int | None = None,
-    ) -> Iterator[Minibatch]:
-        """The minibatches to the end of what the limits allow, except those without data, which count in lockstep only.
+    def __iter__(self) -> Iterator[Minibatch]:
+        """The minibatches to the end of what ``max_samples`` or ``max_sweeps`` allows; without a limit they have no end.
 
-        After a loop that came to that end, the next one gets what follows: with ``max_sweeps=1`` the next sweep.
+        A loop that was left early goes on in the next loop. After the end the next loop gets what follows: with ``max_sweeps=1`` the
+        next sweep. A minibatch without data is delivered in lockstep only.
         """
-        arguments = minibatch_size_in_samples, num_data_partitions, partition_index
-        self._share(*arguments)
-        return _native.Steps(self, arguments, self._enter_limits)
-
-    def _enter_limits(self, size: int | None, workers: int | None, rank: int | None) -> int:
-        """A loop over what the limits allow begins: after the end the next part. Another loop may go on with it."""
+        share = self._share()
         span, _, is_over = self._current()
         if span is not None and is_over and self._limits.has_end:
-            share = self._share(size, workers, rank)
             self._begin(self._limits, None if span.at(0) == self._limits else 0, share)
-        return 0
-
-    def __iter__(self) -> Iterator[Minibatch]:
-        return self.minibatches()
+        return _native.Steps(self)
 
     @explained(
-        "for minibatch in source.epoch(256): ...",
-        samples=Maybe(Whole(1, what="The number of samples of an epoch")),
-        index=Maybe(Whole(what="The index of an epoch")),
-        **_CALL_SHARE,
+        "for epoch in source.epochs(10): ...",
+        stop=Maybe(WHOLE),
+        samples=Maybe(Whole(1, ONE_SWEEP - 1)),
+        start=Maybe(WHOLE),
     )
-    def epoch(
-        self,
-        minibatch_size_in_samples: int | None = None,
-        *,
-        samples: int | None = None,
-        index: int | None = None,
-        num_data_partitions: int | None = None,
-        partition_index: int | None = None,
-    ) -> Epoch:
-        """The next epoch, to be iterated over: one sweep, or this many ``samples`` of all workers.
+    def epochs(
+        self, stop: int | None = None, *, samples: int | None = None, start: int | None = None
+    ) -> Iterator[Epoch]:
+        """The epochs that are left of the first ``stop`` ones; without ``stop`` they have no end.
 
-        for epoch in range(10):
-            for minibatch in source.epoch(256):
+        for epoch in source.epochs(10):
+            for minibatch in epoch:
                 train(minibatch)
 
-        Epochs count from 0, and each is randomized in its own way; ``index`` goes to a certain one. A loop that was left
-        early does not count as continued: the next epoch begins where it would have begun. After :meth:`load_state_dict` the
-        first loop delivers the rest of the epoch that the state was taken in. ``max_samples`` and ``max_sweeps`` do not limit
-        epochs.
+        An epoch is a sweep over the data, or ``samples`` of all workers, in an order of its own. Epochs count from 0: the loop begins
+        with the one after the last that was begun, and after :meth:`load_state_dict` with the rest of the epoch that the state was
+        taken in, so that a program which was stopped trains ten epochs in all. ``start`` goes to a certain one.
+        ``max_samples`` and ``max_sweeps`` do not limit epochs.
+
+        The epoch begins when the loop gets it: what is left of the one before is left out.
         """
-        self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
-        return Epoch(self, samples, index, minibatch_size_in_samples, num_data_partitions, partition_index)
+        self._share()
+        unit = Span.of(ONE_SWEEP if samples is None else samples, UNLIMITED_SWEEPS)
+        if stop is not None and start is not None and start > stop:
+            raise ValueError(f"start is {start}, and the loop ends before epoch {stop}: pass a larger stop.")
+        if stop is not None and start is None and not self._is_restored:
+            following, _ = self._next_epoch(unit)
+            if following >= stop:
+                raise state_error(
+                    f"There is no epoch left of the first {stop}: the next one is {following}. To read more, pass a larger number, "
+                    "or start=0 to begin again."
+                )
+        return self._epochs(stop, unit, start)
 
-    @property
-    def current_position(self) -> dict[str, int]:
-        """CNTK's name of :meth:`get_checkpoint_state`; to set it is :meth:`restore_from_checkpoint`."""
-        return self.get_checkpoint_state()
+    def _epochs(self, stop: int | None, unit: Span, start: int | None) -> Iterator[Epoch]:
+        while True:
+            number, is_rest = self._next_epoch(unit) if start is None else (start, False)
+            if stop is not None and number >= stop:
+                return
+            yield Epoch(self, unit, None if is_rest else number)
+            start = None
 
-    @current_position.setter
-    def current_position(self, state: State) -> None:
-        self.restore_from_checkpoint(state)
+    def _epoch(self, samples: int | None, index: int | None) -> Epoch:
+        """One epoch, begun: this one, or the one that follows, or what is left of a restored one, even if nothing is left."""
+        unit = Span.of(ONE_SWEEP if samples is None else samples, UNLIMITED_SWEEPS)
+        if index is None and self._is_before_epochs(unit):
+            index = 0
+        return Epoch(self, unit, index)
 
-    def is_infinite(self) -> bool:
-        """Whether nothing limits what is delivered."""
-        return not self._limits.has_end
+    def _is_before_epochs(self, unit: Span) -> bool:
+        """Whether nothing was read yet, or only what the limits allow, which are no epochs."""
+        if self._pending is not None:
+            raise state_error(
+                "The source was restored from CNTK's state, which does not know of epochs. Go on with `for minibatch in source` or "
+                "next_minibatch(), or pass `start` to begin a certain epoch."
+            )
+        span, _, _ = self._current()
+        return span is None or span.at(0) == self._limits != unit
 
-    def get_checkpoint_state(self) -> dict[str, int]:
-        """CNTK's state after the minibatch read last. Restoring it continues exactly in most modes."""
+    def _next_epoch(self, unit: Span) -> tuple[int, bool]:
+        """The number of the epoch that follows, and whether the library decides: it goes on with a restored one, or knows why none of
+        this size follows."""
+        span, is_resumed, _ = self._current()
+        if self._is_before_epochs(unit) or span is None:
+            return 0, False
+        if span.at(0) != unit:
+            return span.number, True
+        delivered, expected, _ = self._progress()
+        if is_resumed and (expected is None or delivered < expected):
+            return span.number, True
+        return span.number + 1, False
+
+    def checkpoint(self) -> bytes:
+        """The state after the minibatch read last, as the C, C++ and Rust interfaces save it: a few hundred bytes in most modes. Not
+        before the first minibatch."""
+        return self._checkpoint()
+
+    def cntk_state(self) -> dict[str, int]:
+        """The state after the minibatch read last, as CNTK saves it. Restoring it continues exactly in most modes."""
         if self._pending is not None:
             return dict(self._pending)
         return self._state()
-
-    def save_checkpoint(self) -> bytes:
-        """A checkpoint that continues exactly in every mode, a few hundred bytes in most. Not before the first minibatch."""
-        return self._checkpoint()
-
-    @explained("source.restore_from_checkpoint(state)", checkpoint=Either((_BYTES, TABLE)), allow_changed_values=FLAG)
-    def restore_from_checkpoint(self, checkpoint: State, *, allow_changed_values: bool = False) -> None:
-        """Continues where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
-
-        The latter also bring back limits, minibatch size, workers and the epoch, the rest of which the next loop delivers. They fit the
-        same data and configuration only. If values of the data were changed on purpose, ``allow_changed_values=True`` continues with
-        them: keys and lengths must be the same.
-        """
-
-        if isinstance(checkpoint, (bytes, bytearray, memoryview)):
-            self._resume(bytes(checkpoint), allow_changed_values)
-        elif self._in_force is None:
-            self._pending = whole_state(checkpoint)
-        else:
-            self._set_state(list(whole_state(checkpoint).items()))
-
-    def _resume(self, checkpoint: bytes, allow_changed_values: bool) -> None:
-        """Restores a checkpoint that knows nothing of what was read here before."""
-        self._restore(checkpoint, allow_changed_values)
-        self._forget()
-        self._in_force = Share(*self._config())
 
     def state_dict(self) -> dict[str, Json]:
         """The state after the minibatch read last: texts, numbers and lists, so that it can be pickled or become JSON.
@@ -533,9 +473,12 @@ class MinibatchSource(OpenReader):
         span, _, is_over = self._current()
         return SourceState(checkpoint, self._pending, span, is_over, self._in_force).encode()
 
-    @explained("source.load_state_dict(state)", state_dict=TABLE, allow_changed_values=FLAG)
-    def load_state_dict(self, state_dict: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
-        """Continues where :meth:`state_dict` was called: the next loop delivers the rest of that epoch.
+    @explained("source.load_state_dict(state)", state_dict=STATE, allow_changed_values=FLAG)
+    def load_state_dict(self, state_dict: State, *, allow_changed_values: bool = False) -> None:
+        """Continues where :meth:`state_dict`, :meth:`checkpoint` or :meth:`cntk_state` was called; the latter two also by programs
+        in other languages and by CNTK.
+
+        The next loop delivers the rest of the epoch, which CNTK's state does not know.
 
         The number of workers may be another one than the state was taken with at the end of an epoch, and in its middle if the
         workers read in lockstep: all of them load the state of rank 0 then. Else each rank loads its own state.
@@ -543,13 +486,18 @@ class MinibatchSource(OpenReader):
         A state of other data is refused, also if only values differ. ``allow_changed_values=True`` continues with values that were
         changed on purpose: keys and lengths must be the same.
         """
+        if isinstance(state_dict, (bytes, bytearray, memoryview)):
+            self._resume(bytes(state_dict), allow_changed_values)
+            return
+        if state_dict and "version" not in state_dict:
+            self._load_cntk_state(whole_state(state_dict))
+            return
         state = SourceState.decode(state_dict)
-        mine = self.workers, self.rank
-        is_mine = state.share is None or tuple(state.share[1:]) == mine
         if state.checkpoint is None:
             self._forget()
             self._pending = None if state.cntk is None else dict(state.cntk)
             return
+        is_mine = state.share is None or tuple(state.share[1:]) == (self.workers, self.rank)
         if not is_mine and not self.lockstep and not (state.finished and self._begins_anywhere(state.span)):
             theirs = state.share
             raise ReaderValueError(
@@ -561,14 +509,18 @@ class MinibatchSource(OpenReader):
             )
         self._resume(state.checkpoint, allow_changed_values)
 
-    def get_state(self) -> dict[str, Json]:
-        """:meth:`state_dict`, by the name that Grain's iterators have for it."""
-        return self.state_dict()
+    def _load_cntk_state(self, state: dict[str, int]) -> None:
+        if self._in_force is None:
+            self._pending = state
+        else:
+            self._set_state(list(state.items()))
 
-    @explained("source.set_state(state)", state=TABLE)
-    def set_state(self, state: Mapping[str, object]) -> None:
-        """:meth:`load_state_dict`, by the name that Grain's iterators have for it."""
-        self.load_state_dict(state)
+    def _resume(self, checkpoint: bytes, allow_changed_values: bool) -> None:
+        """Restores a checkpoint that knows nothing of what was read here before."""
+        self._restore(checkpoint, allow_changed_values)
+        self._forget()
+        self._in_force = Share(*self._config())
+        self._is_restored = True
 
     def _begins_anywhere(self, span: Span | None) -> bool:
         """Whether what follows a part of the data begins at a place that does not depend on the workers that have read the part."""

@@ -99,6 +99,8 @@ class Loader(Generic[Item]):
             self._source = opened(self._given)
             if self._source.workers == 1:
                 self._source.rank, self._source.workers = jax.process_index(), jax.process_count()
+            if self._minibatch_size is not None:
+                self._source.minibatch_size = self._minibatch_size
         return self._source
 
     @explained("loader.set_epoch(3)", epoch=WHOLE)
@@ -108,7 +110,7 @@ class Loader(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         index, self._next = self._next, None
-        for minibatch in self.source.epoch(self._minibatch_size, samples=self._samples, index=index):
+        for minibatch in self.source._epoch(self._samples, index):
             yield self._convert(minibatch)
 
     def get_state(self) -> dict[str, Json]:

@@ -211,7 +211,7 @@ class Dataset(IterableDataset[Item]):
         source = self.source
         index, self._next = self._next, None
         self._is_loaded, in_worker = False, get_worker_info() is not None
-        for minibatch in source.epoch(samples=self._samples, index=index):
+        for minibatch in source._epoch(self._samples, index):
             converted = self._convert(minibatch)
             if in_worker:
                 _check_sendable(converted)

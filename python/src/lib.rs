@@ -19,6 +19,7 @@ mod minibatch;
 mod options;
 mod process;
 mod source;
+mod steps;
 mod transform;
 mod user;
 mod watchdog;
@@ -35,6 +36,7 @@ mod _native {
         module.add("version", env!("CARGO_PKG_VERSION"))?;
         module.add_class::<minibatch::Minibatch>()?;
         module.add_class::<minibatch::StreamMinibatch>()?;
+        module.add_class::<steps::Steps>()?;
         convert::add(module)?;
         ending::add(module)?;
         files::add(module)?;

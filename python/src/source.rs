@@ -97,6 +97,17 @@ impl Source {
     fn content(&self, py: Python<'_>) -> PyResult<&Content> {
         self.content.get().ok_or_else(closed).python(py)
     }
+
+    /// The number of the loop that was begun last.
+    pub fn loop_in_force(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.content(py)?.loops.load(Ordering::Relaxed))
+    }
+
+    /// The next step, of the size and for the worker that the source was given; `None` at the end
+    /// of the steps.
+    pub fn next_step(slf: &Bound<'_, Self>) -> PyResult<Option<Minibatch>> {
+        Source::_next(slf, true, None, None, None)
+    }
 }
 
 impl Content {
@@ -685,60 +696,6 @@ fn set_state(reader: &mut Reader, state: &[(String, u64)]) -> Result<()> {
     reader.set_state(&state)
 }
 
-/// A loop over the steps of a source. Python's `for` assigns what it gives before it looks for
-/// signals, so that Ctrl-C loses no minibatch.
-#[pyclass(frozen, module = "cntk_reader._native")]
-struct Steps {
-    source: Py<Source>,
-    arguments: Py<PyTuple>,
-    /// Goes to where the loop begins, when its first step is asked for, and returns the number of
-    /// the loop; 0: another loop may go on with it.
-    begin: Py<PyAny>,
-    number: OnceLock<u64>,
-    is_over: AtomicBool,
-}
-
-#[pymethods]
-impl Steps {
-    #[new]
-    fn new(source: Py<Source>, arguments: Py<PyTuple>, begin: Py<PyAny>) -> Steps {
-        Steps { source, arguments, begin, number: OnceLock::new(), is_over: AtomicBool::new(false) }
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Minibatch>> {
-        if self.is_over.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let _section = Section::enter(py);
-        let (source, arguments) = (self.source.bind(py), self.arguments.bind(py));
-        let number = match self.number.get() {
-            Some(number) => *number,
-            None => {
-                let number = self.begin.bind(py).call1(arguments)?.extract()?;
-                *self.number.get_or_init(|| number)
-            }
-        };
-        if number != 0 && source.get().content(py)?.loops.load(Ordering::Relaxed) != number {
-            let message = "Another epoch of the source was begun: this loop cannot go on.";
-            return Err(Error::state(message)).python(py);
-        }
-        let argument = |place| arguments.get_item(place).map(|one| (!one.is_none()).then_some(one));
-        let (size, workers, rank) = (argument(0)?, argument(1)?, argument(2)?);
-        let step = Source::_next(source, true, size.as_ref(), workers.as_ref(), rank.as_ref())?;
-        self.is_over.store(step.is_none(), Ordering::Relaxed);
-        Ok(step)
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.source)?;
-        visit.call(&self.begin)
-    }
-}
-
 /// Ctrl-C has left a `with` statement: users' code may be stuck.
 #[pyfunction]
 fn note_interrupt() {
@@ -748,6 +705,5 @@ fn note_interrupt() {
 /// Adds the classes to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Source>()?;
-    module.add_function(wrap_pyfunction!(note_interrupt, module)?)?;
-    module.add_class::<Steps>()
+    module.add_function(wrap_pyfunction!(note_interrupt, module)?)
 }

@@ -23,6 +23,8 @@ from cntk_reader import (
     one_hot,
 )
 
+from .loops import next_epoch
+
 MODES = [
     {},
     {"randomize": False},
@@ -42,7 +44,7 @@ def contents(source, epochs=2):
     """All that minibatches are made of."""
     parts = []
     for _ in range(epochs):
-        for minibatch in source.epoch(20):
+        for minibatch in next_epoch(source, 20):
             for name, stream in sorted(minibatch.items()):
                 parts.append((name, stream.asarray().tolist(), stream.records.tolist()))
             parts.append(minibatch.keys_of_sequences.tolist())
@@ -54,7 +56,7 @@ def delivered(deserializer, stream="x"):
     with MinibatchSource(deserializer, randomize=False) as source:
         return [
             (part.toarray() if hasattr(part, "toarray") else part).tolist()
-            for minibatch in source.epoch(7)
+            for minibatch in next_epoch(source, 7)
             for part in minibatch[stream].as_sequences()
         ]
 
@@ -127,7 +129,7 @@ class SameAsText(unittest.TestCase):
             file = MinibatchSource(CTFDeserializer(path, StreamDefs(x=StreamDef(shape=3))), **options)
             arrays = MinibatchSource(from_arrays(x=self.x, chunk_size=1 << 20), **options)
             self.assertEqual(contents(arrays), contents(file))
-            self.assertEqual(len(arrays.epoch(20)), len(file.epoch(20)))
+            self.assertEqual(len(next_epoch(arrays, 20)), len(next_epoch(file, 20)))
 
     def test_joined_with_a_file(self):
         keys = np.arange(60, dtype=np.int64)[::-1]
@@ -135,14 +137,14 @@ class SameAsText(unittest.TestCase):
         for given in (keys, [str(key) for key in keys]):
             weights = from_arrays(weight=keys.astype(np.float32)[:, None], keys=given)
             with MinibatchSource([file, weights]) as source:
-                for minibatch in source.epoch(50):
+                for minibatch in next_epoch(source, 50):
                     self.assertEqual(minibatch["weight"].array.ravel().tolist(), minibatch.keys_of_sequences.tolist())
 
     def test_keys_that_are_texts(self):
         others = from_arrays(y=np.float32([1, 2, 3]), keys=["one", "two", "three"])
         words = from_arrays(x=np.float32([3, 1, 2]), keys=["three", "one", "two"])
         with MinibatchSource([words, others]) as source:
-            (minibatch,) = list(source.epoch(3))
+            (minibatch,) = list(next_epoch(source, 3))
         keys = [minibatch.key_text(i) for i in range(3)]
         self.assertEqual(sorted(keys), ["one", "three", "two"])
         numbers = [["one", "two", "three"].index(key) + 1 for key in keys]
@@ -151,13 +153,13 @@ class SameAsText(unittest.TestCase):
 
     def test_states(self):
         with MinibatchSource(self.arrays(10)) as source:
-            loop = iter(source.epoch(20))
+            loop = iter(next_epoch(source, 20))
             next(loop)
             state = json.loads(json.dumps(source.state_dict()))
             expected = [minibatch["x"].array.tolist() for minibatch in loop]
         with MinibatchSource(pickle.loads(pickle.dumps(self.arrays(10)))) as source:
             source.load_state_dict(state)
-            self.assertEqual([minibatch["x"].array.tolist() for minibatch in source.epoch(20)], expected)
+            self.assertEqual([minibatch["x"].array.tolist() for minibatch in next_epoch(source, 20)], expected)
 
 
 class Kinds(unittest.TestCase):
@@ -173,8 +175,8 @@ class Kinds(unittest.TestCase):
         for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16):
             values = np.array([[0, 1], [1, 0]], kind)
             source = MinibatchSource(from_arrays(x=values), randomize=False)
-            self.assertEqual(source["x"].dtype, np.float32)
-            self.assertEqual(next(iter(source.epoch(2)))["x"].array[0].tolist(), values.astype(float).tolist())
+            self.assertEqual(source.streams["x"].dtype, np.float32)
+            self.assertEqual(next(iter(next_epoch(source, 2)))["x"].array[0].tolist(), values.astype(float).tolist())
 
     def test_arrays_are_used_in_place(self):
         values = np.zeros((4, 2), np.float32)
@@ -182,7 +184,7 @@ class Kinds(unittest.TestCase):
         arrays = from_arrays(x=values, w=one_hot(words, 9), chunk_size=1)
         with MinibatchSource(arrays, randomize=False, options={"prefetch": False}) as source:
             values[:], words[:] = 5, 7
-            minibatch = next(iter(source.epoch(4)))
+            minibatch = next(iter(next_epoch(source, 4)))
         self.assertTrue((minibatch["x"].array == 5).all())
         self.assertEqual(minibatch["w"].csr.indices.tolist(), [7] * 4)
         given = arrays.get_chunk(2)
@@ -199,7 +201,7 @@ class Kinds(unittest.TestCase):
 
         arrays = Counting({"x": np.zeros(50_000, np.float32)})
         with MinibatchSource(arrays) as source:
-            self.assertEqual(sum(minibatch["x"].num_samples for minibatch in source.epoch(100)), 50_000)
+            self.assertEqual(sum(minibatch["x"].num_samples for minibatch in next_epoch(source, 100)), 50_000)
             self.assertEqual(source.sizes, (50_000, 50_000, 128))
         self.assertLessEqual(Counting.calls, 256)
 
@@ -222,7 +224,7 @@ class Kinds(unittest.TestCase):
         arrays = from_arrays(x=x, y=y, lengths={"x": [5, 2, 3], "y": [1, 4, 1]}, minibatch_stream="y")
         with MinibatchSource(arrays, randomize=False) as source:
             self.assertEqual((source.sizes.samples, source.sizes.sequences), (6, 3))
-            self.assertEqual([minibatch["x"].num_samples for minibatch in source.epoch(5)], [7, 3])
+            self.assertEqual([minibatch["x"].num_samples for minibatch in next_epoch(source, 5)], [7, 3])
 
     def test_mistakes(self):
         x = np.zeros((4, 2), np.float32)
@@ -249,14 +251,14 @@ class Kinds(unittest.TestCase):
                 work()
         with MinibatchSource(from_arrays(x=one_hot(np.array([0, 9]), 3))) as source:
             with self.assertRaisesRegex(ReaderError, "index 9, but a sample has 3 values"):
-                list(source.epoch(5))
+                list(next_epoch(source, 5))
 
     def test_data_are_freed_with_the_source(self):
         values = np.zeros((4, 2), np.float32)
         watched = weakref.ref(values)
         source = MinibatchSource(from_arrays(x=values))
         del values
-        list(source.epoch(2))
+        list(next_epoch(source, 2))
         self.assertIsNotNone(watched())
         source.close()
         del source

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from cntk_reader import CTFDeserializer, MinibatchSource, ReaderError, StreamDef, StreamDefs
 
+from .loops import minibatches_of
+
 STREAMS = StreamDefs(x=StreamDef(shape=2), y=StreamDef(shape=3, is_sparse=True))
 DATA = "|x 1 2 |y 0:1\n|x 3 4 |y 2:1\n"
 NAMES = [
@@ -33,7 +35,7 @@ NAMES = [
 
 def read(source: MinibatchSource) -> list[float]:
     with source:
-        return sorted(value for minibatch in source.minibatches(64) for value in minibatch["x"].array.ravel().tolist())
+        return sorted(value for minibatch in minibatches_of(source, 64) for value in minibatch["x"].array.ravel().tolist())
 
 
 class Configurations(unittest.TestCase):

@@ -123,13 +123,13 @@ PROGRAMS = {
     ),
     "going to an epoch of data that are not indexed": (
         "read_at",
-        "source = in_order(); source.next_minibatch(); blocks.set()\nnext(iter(source.epoch(index=9, samples=9_000_000)))",
+        "source = in_order(); source.next_minibatch(); blocks.set()\nnext(next(source.epochs(samples=9_000_000, start=9)))",
     ),
     "restoring CNTK's state": (
         "read_at",
         (
-            "source = in_order(); source.next_minibatch(); state = source.get_checkpoint_state(); blocks.set()\n"
-            "source.restore_from_checkpoint({key: 50_000_000 for key in state})"
+            "source = in_order(); source.next_minibatch(); state = source.cntk_state(); blocks.set()\n"
+            "source.load_state_dict({key: 50_000_000 for key in state})"
         ),
     ),
     "loading a state": (
@@ -142,7 +142,7 @@ PROGRAMS = {
     "an endless loop over files": ("", "source = in_order(); ready()\nfor _ in source: pass"),
     "an endless loop over epochs": (
         "",
-        "source = MinibatchSource(Rows(), minibatch_size=100); ready()\nwhile True:\n    for _ in source.epoch(): pass",
+        "source = MinibatchSource(Rows(), minibatch_size=100); ready()\nfor epoch in source.epochs():\n    for _ in epoch: pass",
     ),
     "an endless loop over data without sequences": (
         "",

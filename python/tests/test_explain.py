@@ -20,6 +20,8 @@ from cntk_reader import (
     set_threads,
 )
 
+from .loops import minibatches_of
+
 OF_IMAGES = {field.name for field in dataclasses.fields(cntk_reader.ImageDeserializer)}
 
 
@@ -55,11 +57,9 @@ class Explain(unittest.TestCase):
     def test_methods_and_functions_list_their_options(self):
         data = from_arrays(x=np.zeros((4, 2), np.float32))
         with MinibatchSource(data, minibatch_size=2) as source:
-            message = self.message(lambda: source.epoch(sampels=3))
-            self.assertIn("no option of MinibatchSource.epoch 'sampels'. Did you mean 'samples'?", message)
-            self.assertIn("For example: for minibatch in source.epoch(256): ...", message)
-            message = self.message(lambda: source.minibatches(minibatch_size=3))
-            self.assertIn("Did you mean 'minibatch_size_in_samples'?", message)
+            message = self.message(lambda: source.epochs(sampels=3))
+            self.assertIn("no option of MinibatchSource.epochs 'sampels'. Did you mean 'samples'?", message)
+            self.assertIn("For example: for epoch in source.epochs(10): ...", message)
             self.assertIn("minibatch['x']", self.message(lambda: next(iter(source))["y"], KeyError))
             self.assertIn("There is no stream 'y'. There are: x.", self.message(lambda: source.streams["y"], KeyError))
         message = self.message(lambda: from_arrays(x=np.zeros(4, np.float32), length=[2, 2]))
@@ -75,9 +75,9 @@ class Explain(unittest.TestCase):
             (lambda source: source.next_minibatch(True), TypeError, "whole number"),
             (lambda source: source.next_minibatch(0), ValueError, "at least 1, and is 0"),
             (lambda source: source.next_minibatch(2**64), ValueError, "at most 18446744073709551615"),
-            (lambda source: source.epoch(-4), ValueError, "at least 1, and is -4"),
-            (lambda source: source.epoch(samples="3"), TypeError, "whole number, and '3' is none"),
-            (lambda source: source.epoch(index=-1), ValueError, "The index of an epoch has to be at least 0"),
+            (lambda source: source.epochs(-4), ValueError, "at least 0, and is -4"),
+            (lambda source: source.epochs(samples="3"), TypeError, "whole number, and '3' is none"),
+            (lambda source: source.epochs(start=-1), ValueError, "start has to be at least 0"),
             (lambda source: source.next_minibatch(2)["x"].padded("a"), TypeError, "a number, and 'a' is none"),
             (lambda source: source.next_minibatch(2)["x"].padded(0, -1), ValueError, "at least 0, and is -1"),
             (lambda source: source.next_minibatch(2)["x"].padded_indices(0.5), TypeError, "whole number, and 0.5"),
@@ -96,7 +96,7 @@ class Explain(unittest.TestCase):
             data = CTFDeserializer(path, StreamDefs(x=StreamDef(shape=np.int64(2))), max_errors=np.int32(1))
             options = {"randomization_seed": np.int64(3), "max_sweeps": np.int8(1), "randomize": np.bool_(True)}
             with MinibatchSource(data, workers=np.int64(1), rank=np.int64(0), **options) as source:
-                self.assertEqual([len(one["x"].array[0]) for one in source.minibatches(np.int64(4))], [4, 4, 1])
+                self.assertEqual([len(one["x"].array[0]) for one in minibatches_of(source, np.int64(4))], [4, 4, 1])
             with MinibatchSource(data, truncation_length=np.int64(2)) as source:
                 self.assertEqual(source.next_minibatch(2)["x"].num_samples, 2)
 
@@ -154,8 +154,8 @@ class Explain(unittest.TestCase):
                     source.next_minibatch()
                 for value, kind in ((1.5, TypeError), ("1", TypeError), (True, TypeError), (-1, ValueError)):
                     with self.subTest(value, is_begun=is_begun):
-                        state = {**source.get_checkpoint_state(), "minibatchSourcePosition": value}
-                        message = self.message(lambda: source.restore_from_checkpoint(state), kind)  # noqa: B023
+                        state = {**source.cntk_state(), "minibatchSourcePosition": value}
+                        message = self.message(lambda: source.load_state_dict(state), kind)  # noqa: B023
                         self.assertIn("'minibatchSourcePosition' of the state", message)
                 self.assertEqual(source.next_minibatch()["x"].num_samples, 1)
 

@@ -25,6 +25,7 @@ from cntk_reader import (
 )
 
 from .digits import DIGITS, ROOT, STREAMS
+from .loops import minibatches_of
 
 
 def setUpModule():
@@ -115,8 +116,10 @@ class Golden(unittest.TestCase):
         limits = {}
         if sweeps != "inf":
             limits["max_sweeps"] = int(sweeps)
+        elif samples == "sweep":
+            limits["max_sweeps"] = 1
         elif samples != "inf":
-            limits["max_samples"] = 2**64 - 2 if samples == "sweep" else int(samples)
+            limits["max_samples"] = int(samples)
         error = case["create"].get("error")
         if error:
             with self.assertRaises(ReaderError) as caught:
@@ -127,7 +130,7 @@ class Golden(unittest.TestCase):
         sizes = {"workers": int(workers), "rank": int(rank), "minibatch_size": int(size)}
         with MinibatchSource.from_text(text, **limits, **sizes) as source:
             self.assertEqual(
-                [info.name for info in source.stream_infos()], [s["name"] for s in case["create"]["streams"]]
+                [info.name for info in source.streams.values()], [s["name"] for s in case["create"]["streams"]]
             )
             for number, step in enumerate(case["steps"]):
                 op, result = step["op"].split(), step["result"]
@@ -142,10 +145,10 @@ class Golden(unittest.TestCase):
                         self.assert_same(source.next_minibatch(), result, case["name"])
                     compared += 1
                 elif op[0] == "state" and number > 1:
-                    self.assertEqual(source.get_checkpoint_state(), result["state"])
+                    self.assertEqual(source.cntk_state(), result["state"])
                     compared += 1
                 elif op[0] == "restore" and "error" not in result:
-                    source.restore_from_checkpoint(dict(zip(op[1::2], map(int, op[2::2]))))
+                    source.load_state_dict(dict(zip(op[1::2], map(int, op[2::2]))))
         return compared
 
     def assert_kind(self, error, kind):
@@ -233,7 +236,7 @@ class Views(unittest.TestCase):
             streams = StreamDefs(x=StreamDef(shape=1), s=StreamDef(shape=4, is_sparse=True))
             with MinibatchSource(CTFDeserializer(path, streams), randomize=False) as source:
                 minibatch = source.next_minibatch(6)
-        x, s = minibatch["x"], minibatch[source["s"]]
+        x, s = minibatch["x"], minibatch[source.streams["s"]]
         self.assertEqual(x.steps, 3)
         self.assertEqual([part[:, 0].tolist() for part in x.as_sequences()], [[0, 1, 2], [10], [20, 21]])
         dense = [part.toarray().max(axis=1).tolist() for part in s.as_sequences()]
@@ -244,22 +247,22 @@ class Views(unittest.TestCase):
 
 class Continuing(unittest.TestCase):
     def rest(self, source, size):
-        return np.concatenate([part["features"].array.reshape(-1, 64) for part in source.minibatches(size)])
+        return np.concatenate([part["features"].array.reshape(-1, 64) for part in minibatches_of(source, size)])
 
     def test_state_and_checkpoint(self):
         with digits(max_sweeps=2) as source:
-            self.assertEqual(source.get_checkpoint_state(), {"minibatchSourcePosition": 0})
+            self.assertEqual(source.cntk_state(), {"minibatchSourcePosition": 0})
             for _ in range(7):
                 source.next_minibatch(60)
-            state, checkpoint = source.get_checkpoint_state(), source.save_checkpoint()
+            state, checkpoint = source.cntk_state(), source.checkpoint()
             expected = self.rest(source, 60)
-            source.restore_from_checkpoint(state)
+            source.load_state_dict(state)
             self.assertTrue((self.rest(source, 60) == expected).all())
         self.assertEqual(state, {"minibatchSourcePosition": 420})
         for saved in state, checkpoint:
             with digits(max_sweeps=2) as other:
-                other.restore_from_checkpoint(saved)
-                self.assertEqual(other.get_checkpoint_state(), state)
+                other.load_state_dict(saved)
+                self.assertEqual(other.cntk_state(), state)
                 self.assertTrue((self.rest(other, 60) == expected).all())
 
     def test_truncated_checkpoints_are_exact(self):
@@ -269,15 +272,15 @@ class Continuing(unittest.TestCase):
             file = CTFDeserializer(path, StreamDefs(x=StreamDef(shape=1)))
 
             def values(source):
-                return [part["x"].array.ravel().tolist() for part in source.minibatches(8)]
+                return [part["x"].array.ravel().tolist() for part in minibatches_of(source, 8)]
 
             with MinibatchSource(file, truncation_length=4, max_sweeps=1) as source:
                 source.next_minibatch(8)
                 source.next_minibatch(8)
-                checkpoint = source.save_checkpoint()
+                checkpoint = source.checkpoint()
                 expected = values(source)
             with MinibatchSource(file, truncation_length=4, max_sweeps=1) as other:
-                other.restore_from_checkpoint(checkpoint)
+                other.load_state_dict(checkpoint)
                 self.assertEqual(values(other), expected)
         self.assertGreater(len(expected), 5)
 
@@ -285,7 +288,7 @@ class Continuing(unittest.TestCase):
         seen = []
         for rank in range(3):
             with digits(max_sweeps=1) as source:
-                parts = source.minibatches(90, num_data_partitions=3, partition_index=rank)
+                parts = minibatches_of(source, 90, workers=3, rank=rank)
                 seen += [row.tobytes() for part in parts for row in part["features"].array.reshape(-1, 64)]
         with digits(max_sweeps=1, randomize=False) as source:
             expected = [row.tobytes() for row in self.rest(source, 100)]
@@ -318,12 +321,12 @@ class Deserializers(unittest.TestCase):
             path = Path(folder) / "data.bin"
             path.write_bytes(bytes.fromhex(case["files"][0]["hex"]))
             with MinibatchSource(CBFDeserializer(path)) as source:
-                file_names = [info.name for info in source.stream_infos()]
+                file_names = [info.name for info in source.streams.values()]
                 self.assertEqual(len(file_names), len(names))
                 first = source.next_minibatch(5)
             renamed = CBFDeserializer(path, {"other": StreamDef(file_names[0])}, keep_data_in_memory=True)
             with MinibatchSource(renamed) as source:
-                self.assertEqual(source.stream_infos()[0].name, "other")
+                self.assertEqual(list(source.streams.values())[0].name, "other")
                 self.assertEqual(source.next_minibatch(5)["other"].num_samples, first[file_names[0]].num_samples)
 
     def test_any_keys(self):
@@ -363,12 +366,12 @@ class Errors(unittest.TestCase):
                 lambda: source.next_minibatch(),
                 lambda: source.next_minibatch(0),
                 lambda: source.next_minibatch(-1),
-                lambda: source.next_minibatch(1, num_data_partitions=2, partition_index=2),
+                lambda: source.next_minibatch(1, workers=2, rank=2),
             ):
                 self.assertRaises(ValueError, call)
             self.assertEqual(source.next_minibatch(4)["features"].num_samples, 4)
             self.assertRaises(KeyError, lambda: source.next_minibatch(4)["nothing"])
-            self.assertRaises(ReaderError, source.restore_from_checkpoint, b"nonsense")
+            self.assertRaises(ReaderError, source.load_state_dict, b"nonsense")
         self.assertRaises(ValueError, digits, max_sweeps=1, max_samples=1)
         self.assertRaises(ValueError, digits, frame_mode=True, truncation_length=1)
         self.assertRaises(ValueError, digits, randomization_window_in_chunks=1, randomization_window_in_samples=1)

@@ -27,8 +27,10 @@ from cntk_reader import (
     StreamInformation,
     Transform,
     Transpose,
-    transforms,
 )
+from cntk_reader.cntk import transforms
+
+from .loops import minibatches_of
 
 
 class Sections(unittest.TestCase):
@@ -172,7 +174,7 @@ class UserTransforms(unittest.TestCase):
             with MinibatchSource(CTFDeserializer(path, {"x": stream}), randomize=False, max_sweeps=1) as source:
                 array = source.next_minibatch(10)["x"].array
                 self.assertEqual(array.reshape(2, 2).tolist(), [[100, 101], [104.5, 105]])
-                self.assertEqual(source.streams.x.shape, source["x"].shape)
+                self.assertEqual(source.streams.x.shape, source.streams["x"].shape)
 
     def test_exceptions_arrive(self):
         squares = Squares()
@@ -232,7 +234,7 @@ class Images(unittest.TestCase):
             for transpose in (True, False):
                 images = ImageDeserializer(listed, streams, transpose=transpose)
                 with MinibatchSource(images, randomize=False, max_sweeps=1) as source:
-                    self.assertEqual(source["x"].shape, (3, 3, 5) if transpose else (3, 5, 3))
+                    self.assertEqual(source.streams["x"].shape, (3, 3, 5) if transpose else (3, 5, 3))
                     minibatch = source.next_minibatch(2)
                     expected = pixels.transpose(0, 3, 1, 2) if transpose else pixels
                     np.testing.assert_array_equal(minibatch["x"].array.reshape(expected.shape), expected)
@@ -273,7 +275,7 @@ class DrawTest(unittest.TestCase):
             ]
             crops, values = [], []
             with MinibatchSource(members, max_sweeps=1, randomize=False) as source:
-                for minibatch in source.minibatches(5):
+                for minibatch in minibatches_of(source, 5):
                     crops.extend(Draw(*numbers) for numbers in minibatch["crops"].array.reshape(-1, 7).tolist())
                     values.extend(np.array(minibatch["mask"].array).reshape(-1, 5, 5))
             self.assertEqual(len(crops), 12)

@@ -19,6 +19,7 @@ from cntk_reader import (
     StreamInformation,
 )
 
+from .loops import minibatches_of, next_epoch
 from .values import samples
 
 
@@ -87,16 +88,16 @@ class Interrupts(unittest.TestCase):
     def test_reading(self):
         for options in ({}, {"randomize": False}):
             with self.subTest(options):
-                expected = samples(MinibatchSource(Blocking(), minibatch_size=30, **options).epoch())
+                expected = samples(next_epoch(MinibatchSource(Blocking(), minibatch_size=30, **options)))
                 user = Blocking()
                 with MinibatchSource(user, minibatch_size=30, **options) as source:
                     with user.interrupted(self):
-                        next(iter(source.epoch()))
+                        next(iter(next_epoch(source)))
                     # What was interrupted has not happened.
                     state = source.state_dict()
                     self.assertEqual(samples([source.next_minibatch()]), expected[:30])
                     source.load_state_dict(state)
-                    self.assertEqual(samples(source.epoch()), expected)
+                    self.assertEqual(samples(next_epoch(source)), expected)
 
     def test_a_read_goes_on_after_it(self):
         """A source whose user's code still waits can be asked and saved. Each chunk is loaded once."""
@@ -117,9 +118,9 @@ class Interrupts(unittest.TestCase):
     def test_in_the_middle(self):
         user = Blocking()
         options = {"randomize": False, "minibatch_size": 30, "options": {"prefetch": False}}
-        expected = samples(MinibatchSource(Blocking(), **options).epoch())
+        expected = samples(next_epoch(MinibatchSource(Blocking(), **options)))
         with MinibatchSource(user, **options) as source:
-            loop = iter(source.epoch())
+            loop = iter(next_epoch(source))
             seen = samples([next(loop), next(loop)])
             source._is_slow = True
             # Chunks are loaded ahead, so it takes some reads until one has to wait.
@@ -127,7 +128,7 @@ class Interrupts(unittest.TestCase):
                 while True:
                     seen += samples([source.next_minibatch()])
                     source._is_slow = True
-            seen += samples(source.minibatches())
+            seen += samples(minibatches_of(source))
             self.assertEqual(seen, expected)
 
     def test_at_every_point_of_a_call(self):
@@ -182,7 +183,7 @@ print(next(number for number in itertools.count(1) if not press(number)) - 1)
         user = Blocking()
         with user.interrupted(self):
             MinibatchSource(user)
-        self.assertEqual(len(samples(MinibatchSource(user).epoch(50))), 200)
+        self.assertEqual(len(samples(next_epoch(MinibatchSource(user), 50))), 200)
 
     def test_closing_after_it(self):
         user = Blocking()
@@ -211,7 +212,7 @@ print(next(number for number in itertools.count(1) if not press(number)) - 1)
                 thread.join()
                 self.assertEqual(raised.exception.kind, "cancelled")
             user.go_on.set()
-            self.assertEqual(samples(source.epoch(index=0)), list(range(200)))
+            self.assertEqual(samples(next_epoch(source, index=0)), list(range(200)))
 
     def test_the_interpreter_ends_after_it(self):
         program = """

@@ -17,6 +17,7 @@ from cntk_reader import (
 from cntk_reader._keys import checked, is_text
 
 from .test_arrays import needs
+from .loops import next_epoch
 
 
 class Listed(ComposableUserDeserializer):
@@ -42,7 +43,7 @@ def joined(one, other):
     """By key, the values of the streams x and y."""
     found = {}
     with MinibatchSource([one, other], randomize=False) as source:
-        for minibatch in source.epoch(10):
+        for minibatch in next_epoch(source, 10):
             pairs = zip(minibatch["x"].array.ravel().tolist(), minibatch["y"].array.ravel().tolist())
             for number, pair in enumerate(pairs):
                 found[minibatch.key_text(number)] = pair

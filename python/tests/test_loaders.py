@@ -24,6 +24,7 @@ from cntk_reader import (
     UserDeserializer,
 )
 
+from .loops import minibatches_of, next_epoch
 from .values import samples
 
 GLOBAL = {"options": {"localTimeline": False}}
@@ -98,7 +99,7 @@ class Lockstep(WithFiles):
     def test_shares_are_those_of_one_worker(self):
         for options in self.MODES:
             (alone,) = self.workers(1, **options)
-            expected = [self.together([alone.epoch()]) for _ in range(2)]
+            expected = [self.together([next_epoch(alone)]) for _ in range(2)]
             # There are 30 chunks.
             for count in (2, 3, 50):
                 with self.subTest(options, workers=count):
@@ -106,38 +107,40 @@ class Lockstep(WithFiles):
                     empty = 0
                     for steps, none in expected:
                         self.assertEqual(none, 0)
-                        got, more = self.together([source.epoch() for source in sources])
+                        got, more = self.together([next_epoch(source) for source in sources])
                         self.assertEqual(got, steps)
                         empty += more
                     self.assertTrue(empty or count < 50)
                     sources = self.workers(count, max_sweeps=2, **options)
-                    got, _ = self.together([source.minibatches() for source in sources])
+                    got, _ = self.together([minibatches_of(source) for source in sources])
                     self.assertEqual(sorted(sum(got, [])), sorted(sum(expected[0][0] + expected[1][0], [])))
 
     def test_another_number_of_workers_after_any_step(self):
         for options in self.MODES:
             sources = self.workers(1, **options)
-            steps, _ = self.together([sources[0].epoch()])
+            steps, _ = self.together([next_epoch(sources[0])])
+            following, _ = self.together([next_epoch(sources[0])])
             for stop in (1, 7, len(steps) - 1, len(steps)):
                 for before, after in ((3, 2), (50, 3), (2, 50)):
                     with self.subTest(options, stop=stop, before=before, after=after):
                         source = self.workers(before, **options)[before - 1]
-                        loop = iter(source.epoch())
+                        loop = iter(next_epoch(source))
                         for _ in range(stop):
                             next(loop)
                         state = source.state_dict()
                         others = self.workers(after, **options)
                         for other in others:
                             other.load_state_dict(state)
-                        rest, _ = self.together([other.epoch() for other in others])
-                        self.assertEqual(rest, steps[stop:])
+                        rest, _ = self.together([next_epoch(other) for other in others])
+                        # After the last step nothing is left of the epoch: the next one begins.
+                        self.assertEqual(rest, steps[stop:] or following)
 
     def test_lengths_are_known(self):
         for rank in range(3):
             data = CTFDeserializer(self.short, StreamDefs(x=StreamDef(shape=1)), chunk_size_in_bytes=100)
             with MinibatchSource(data, minibatch_size=64, workers=3, rank=rank, lockstep=True) as source:
                 self.assertTrue(source.lockstep)
-                self.assertEqual((len(source.epoch()), len(list(source.epoch()))), (16, 16))
+                self.assertEqual((len(next_epoch(source)), len(list(next_epoch(source)))), (16, 16))
 
     def test_minibatches_without_data(self):
         with self.workers(50)[49] as source:
@@ -147,7 +150,7 @@ class Lockstep(WithFiles):
             self.assertFalse(empty.end_of_epoch)
             self.assertTrue(empty.is_step)
         with self.workers(1)[0] as source:
-            steps = [minibatch.is_step for minibatch in source.epoch()]
+            steps = [minibatch.is_step for minibatch in next_epoch(source)]
             nothing = source.next_minibatch()
             self.assertEqual((set(steps), bool(nothing), nothing.is_step), ({True}, False, False))
             self.assertTrue(nothing.end_of_epoch)
@@ -163,26 +166,26 @@ class Epochs(WithFiles):
     def test_each_loop_delivers_one_sweep(self):
         for options in MODES:
             with self.subTest(options), self.open(**options) as source:
-                orders = [samples(source.epoch(50)) for _ in range(3)]
+                orders = [samples(next_epoch(source, 50)) for _ in range(3)]
                 for order in orders:
                     self.assertEqual(len(order), self.long_samples)
                     self.assertEqual(sorted(order), sorted(orders[0]))
                     self.assertEqual(len(set(order)), len(order))
                 if options.get("randomize", True):
                     self.assertNotEqual(orders[0], orders[1])
-                self.assertEqual(samples(source.epoch(50, index=1)), orders[1])
+                self.assertEqual(samples(next_epoch(source, 50, index=1)), orders[1])
 
     def test_an_epoch_is_a_part_of_what_is_read_without_end(self):
         with self.open(self.short) as source:
             endless = samples(source.next_minibatch(100) for _ in range(20))
-            self.assertEqual([*samples(source.epoch(100)), *samples(source.epoch(100))], endless)
+            self.assertEqual([*samples(next_epoch(source, 100)), *samples(next_epoch(source, 100))], endless)
 
     def test_epochs_of_samples_follow_each_other(self):
         for options in MODES:
             with self.subTest(options), self.open(**options) as source:
                 seen = Counter()
                 for _ in range(5):
-                    part = samples(source.epoch(50, samples=333))
+                    part = samples(next_epoch(source, 50, samples=333))
                     self.assertLessEqual(abs(len(part) - 333), 7)
                     seen.update(part)
                 # 1665 samples: two sweeps, and a part of the third.
@@ -191,38 +194,85 @@ class Epochs(WithFiles):
 
     def test_a_loop_that_was_left_is_not_continued(self):
         with self.open() as source:
-            orders = [samples(source.epoch(50)) for _ in range(2)]
-            for _ in source.epoch(50, index=0):
+            orders = [samples(next_epoch(source, 50)) for _ in range(2)]
+            for _ in next_epoch(source, 50, index=0):
                 break
-            self.assertEqual(samples(source.epoch(50)), orders[1])
-            first, second = iter(source.epoch(50)), iter(source.epoch(50))
+            self.assertEqual(samples(next_epoch(source, 50)), orders[1])
+            first = next_epoch(source, 50)
             next(first)
-            next(second)
+            second = next_epoch(source, 50)
             self.assertRaisesRegex(ReaderError, "Another epoch", next, first)
+            self.assertRaisesRegex(ReaderError, "has begun another epoch than 2", lambda: first.delivered)
             self.assertTrue(next(second))
 
-    def test_an_epoch_may_be_iterated_again(self):
+    def test_an_epoch_goes_on_where_its_loop_stopped(self):
         with self.open() as source:
-            epoch = source.epoch(50)
-            self.assertIsNone(epoch.index)
-            orders = [samples(epoch) for _ in range(2)]
-            self.assertEqual(epoch.index, 1)
-            self.assertNotEqual(*orders)
+            epoch = next_epoch(source, 50)
+            whole = samples(epoch)
+            self.assertEqual((samples(epoch), epoch.index), ([], 0))
+            again = next_epoch(source, 50, index=0)
+            first = next(again)
+            self.assertEqual([*samples([first]), *samples(again)], whole)
+
+    def test_some_epochs(self):
+        with self.open(minibatch_size=50) as source:
+            orders = [samples(epoch) for epoch in source.epochs(3)]
+            self.assertEqual(len({tuple(order) for order in orders}), 3)
+            with self.assertRaisesRegex(ReaderError, "no epoch left of the first 3: the next one is 3"):
+                source.epochs(3)
+            again = {epoch.index: samples(epoch) for epoch in source.epochs(3, start=1)}
+            self.assertEqual(again, {1: orders[1], 2: orders[2]})
+            self.assertEqual([epoch.index for epoch in source.epochs(5)], [3, 4])
+            self.assertEqual(list(source.epochs(5, start=5)), [])
+            self.assertRaisesRegex(ValueError, "start is 6", source.epochs, 5, start=6)
+
+    def test_the_rest_of_some_epochs(self):
+        """A program that was stopped anywhere reads what it would have read."""
+        with self.open(minibatch_size=50) as source:
+            expected, states = [], []
+
+            def save():
+                states.append((len(expected), source.state_dict()))
+
+            save()
+            for epoch in source.epochs(2):
+                save()
+                for minibatch in epoch:
+                    expected.append((epoch.index, samples([minibatch])))
+                    save()
+                save()
+        for done, state in states:
+            with self.subTest(done=done), self.open(minibatch_size=50) as other:
+                other.load_state_dict(state)
+                got = [(epoch.index, samples([minibatch])) for epoch in other.epochs(2) for minibatch in epoch]
+                self.assertEqual(got, expected[done:])
+
+    def test_a_state_of_an_epoch_that_has_begun(self):
+        with self.open(minibatch_size=50) as source:
+            samples(next_epoch(source))
+            epoch = next_epoch(source)
+            state = source.state_dict()
+            expected = samples(epoch)
+        with self.open(minibatch_size=50) as other:
+            other.load_state_dict(state)
+            epoch = next_epoch(other)
+            self.assertEqual((epoch.index, samples(epoch)), (1, expected))
 
     def test_lengths_and_progress(self):
         with self.open(self.short, minibatch_size=64) as source:
-            epoch = source.epoch()
+            epoch = next_epoch(source)
             self.assertEqual((len(epoch), epoch.samples, epoch.delivered), (16, 1000, 0))
             delivered = [epoch.delivered for _ in epoch]
             self.assertEqual((len(delivered), delivered[0], delivered[-1]), (16, 64, 1000))
-            part = source.epoch(samples=100, index=3)
+            part = next_epoch(source, samples=100, index=3)
             self.assertEqual((len(part), part.samples, len(list(part))), (2, 100, 2))
         with self.open(minibatch_size=64) as source:
-            self.assertRaises(TypeError, len, source.epoch())
-            self.assertEqual(source.epoch().samples, self.long_samples)
+            epoch = next_epoch(source)
+            self.assertRaises(TypeError, len, epoch)
+            self.assertEqual(epoch.samples, self.long_samples)
             self.assertEqual((source.sizes.samples, source.sizes.sequences), (self.long_samples, 200))
         with self.open(self.short, minibatch_size=64, workers=2, rank=0) as source:
-            self.assertRaises(TypeError, len, source.epoch())
+            self.assertRaises(TypeError, len, next_epoch(source))
 
     def test_tqdm(self):
         try:
@@ -230,7 +280,7 @@ class Epochs(WithFiles):
         except ImportError:
             self.skipTest("tqdm is not installed")
         with self.open(self.short) as source, open(os.devnull, "w") as nowhere:
-            bar = tqdm(source.epoch(64), file=nowhere)
+            bar = tqdm(next_epoch(source, 64), file=nowhere)
             self.assertEqual(bar.total, 16)
             self.assertEqual(len(samples(bar)), 1000)
             self.assertEqual(bar.n, 16)
@@ -238,7 +288,7 @@ class Epochs(WithFiles):
     def test_an_ended_source_goes_on_with_what_follows(self):
         with self.open(max_sweeps=1, minibatch_size=50) as source:
             loops = [samples(source) for _ in range(2)]
-            self.assertEqual(loops, [samples(source.epoch(index=i)) for i in range(2)])
+            self.assertEqual(loops, [samples(next_epoch(source, index=i)) for i in range(2)])
         with self.open(self.short, randomize=False, max_samples=300, minibatch_size=100) as source:
             self.assertEqual([samples(source)[0] for _ in range(4)], [0, 300, 600, 900])
             while source.next_minibatch():
@@ -253,58 +303,58 @@ class Epochs(WithFiles):
                 for workers in (2, 3):
                     sources = [self.open(workers=workers, rank=rank, **options) for rank in range(workers)]
                     for _ in range(2):
-                        parts = [samples(source.epoch(50)) for source in sources]
+                        parts = [samples(next_epoch(source, 50)) for source in sources]
                         self.assertTrue(all(parts))
                         self.assertEqual(
                             sorted(value for part in parts for value in part),
-                            sorted(samples(self.open(randomize=False).epoch(50))),
+                            sorted(samples(next_epoch(self.open(randomize=False), 50))),
                         )
 
     def test_data_that_list_their_sequences_when_they_are_loaded(self):
         for options in ({}, {"randomize": False}, {"randomization_window_in_chunks": 3}):
             with self.subTest(options), MinibatchSource(Listing(), **options) as source:
-                orders = [samples(source.epoch(30)) for _ in range(3)]
+                orders = [samples(next_epoch(source, 30)) for _ in range(3)]
                 for order in orders:
                     self.assertEqual(sorted(order), list(range(200)))
                 self.assertEqual(orders[0] == orders[1], options == {"randomize": False})
-                next(iter(source.epoch(30)))
-                self.assertEqual(samples(source.epoch(30, index=1)), orders[1])
+                next(iter(next_epoch(source, 30)))
+                self.assertEqual(samples(next_epoch(source, 30, index=1)), orders[1])
                 with MinibatchSource(Listing(), max_sweeps=1, **options) as ended:
-                    self.assertEqual([samples(ended.minibatches(30)) for _ in range(3)], orders)
+                    self.assertEqual([samples(minibatches_of(ended, 30)) for _ in range(3)], orders)
         with MinibatchSource(Listing()) as source:
-            parts = [samples(source.epoch(30, samples=100)) for _ in range(4)]
+            parts = [samples(next_epoch(source, 30, samples=100)) for _ in range(4)]
             self.assertEqual([len(part) for part in parts], [100] * 4)
             self.assertEqual(sorted(parts[0] + parts[1]), list(range(200)))
             with self.assertRaisesRegex(ReaderError, "Epoch 9 of 100 samples cannot be started"):
-                next(iter(source.epoch(30, samples=100, index=9)))
+                next(iter(next_epoch(source, 30, samples=100, index=9)))
 
     def test_mistakes(self):
         with self.open() as source:
             for wrong in ({"samples": 0}, {"index": -1}):
-                self.assertRaises(ValueError, source.epoch, 5, **wrong)
-            next(iter(source.epoch(50)))
+                self.assertRaises(ValueError, next_epoch, source, 5, **wrong)
+            next(iter(next_epoch(source, 50)))
             with self.assertRaisesRegex(ReaderError, "had one sweep, and now one of 10 samples"):
-                next(iter(source.epoch(50, samples=10)))
+                next(iter(next_epoch(source, 50, samples=10)))
         with self.open() as source:
-            source.restore_from_checkpoint({"minibatchSourcePosition": 0})
+            source.load_state_dict({"minibatchSourcePosition": 0})
             with self.assertRaisesRegex(ReaderError, "does not know of epochs"):
-                next(iter(source.epoch(50)))
-            self.assertTrue(next(iter(source.epoch(50, index=0))))
+                next(iter(next_epoch(source, 50)))
+            self.assertTrue(next(iter(next_epoch(source, 50, index=0))))
 
     def test_the_bytes_of_a_checkpoint_know_the_epoch(self):
         for options in MODES:
             with self.subTest(options), self.open(minibatch_size=50, **options) as source:
-                samples(source.epoch())
-                loop = iter(source.epoch())
+                samples(next_epoch(source))
+                loop = iter(next_epoch(source))
                 next(loop)
-                inside = source.save_checkpoint()
+                inside = source.checkpoint()
                 rest = samples(loop)
-                after = source.save_checkpoint()
-                third = samples(source.epoch())
+                after = source.checkpoint()
+                third = samples(next_epoch(source))
                 for checkpoint, expected in ((inside, [rest, third]), (after, [third])):
                     with self.open(minibatch_size=50, **options) as other:
-                        other.restore_from_checkpoint(checkpoint)
-                        self.assertEqual([samples(other.epoch()) for _ in expected], expected)
+                        other.load_state_dict(checkpoint)
+                        self.assertEqual([samples(next_epoch(other)) for _ in expected], expected)
 
 
 class States(WithFiles):
@@ -317,100 +367,98 @@ class States(WithFiles):
         for options in [*MODES, {"workers": 3, "rank": 1}]:
             for stop in (0, 1, 7):
                 with self.subTest(options, stop=stop), self.open(minibatch_size=50, **options) as source:
-                    samples(source.epoch())
-                    loop = iter(source.epoch())
+                    samples(next_epoch(source))
+                    loop = iter(next_epoch(source))
                     before = [next(loop) for _ in range(stop)]
                     state = self.passed_on(source.state_dict())
-                    expected = [*samples(loop), *samples(source.epoch())]
+                    expected = [*samples(loop), *samples(next_epoch(source))]
                     with self.open(minibatch_size=50, **options) as other:
                         other.load_state_dict(state)
-                        epoch = other.epoch()
+                        epoch = next_epoch(other)
                         rest = samples(epoch)
                         # Before the loop begins the state is that of the epoch before, at its end.
                         self.assertEqual(epoch.index, 1)
-                        self.assertEqual([*rest, *samples(other.epoch())], expected)
+                        self.assertEqual([*rest, *samples(next_epoch(other))], expected)
                         self.assertEqual(len(samples(before)) + len(rest) > 0, True)
 
     def test_at_the_end_of_an_epoch(self):
         with self.open(minibatch_size=50) as source:
-            loop = source.epoch()
+            loop = next_epoch(source)
             for _ in loop:
                 inside = source.state_dict()
             after = source.state_dict()
-            expected = samples(source.epoch())
-        for state, rest in ((inside, []), (after, expected)):
+            expected = samples(next_epoch(source))
+        for state in (inside, after):
             with self.open(minibatch_size=50) as other:
                 other.load_state_dict(state)
-                self.assertEqual(samples(other.epoch()), rest)
-                if state is inside:
-                    self.assertEqual(samples(other.epoch()), expected)
+                self.assertEqual(samples(next_epoch(other)), expected)
 
     def test_before_the_first_minibatch(self):
         with self.open(minibatch_size=50) as source:
             state = self.passed_on(source.state_dict())
-            expected = samples(source.epoch())
+            expected = samples(next_epoch(source))
             source.load_state_dict(state)
-            self.assertEqual(samples(source.epoch()), expected)
+            self.assertEqual(samples(next_epoch(source)), expected)
 
     def test_loops_over_limits_and_single_minibatches(self):
         with self.open(max_sweeps=2, minibatch_size=50) as source:
             source.next_minibatch()
-            state = source.get_state()
+            state = source.state_dict()
             expected = samples(source)
             more = samples(source)
         with self.open(max_sweeps=2, minibatch_size=50) as other:
-            other.set_state(state)
+            other.load_state_dict(state)
             self.assertEqual(samples(other), expected)
             self.assertEqual(samples(other), more)
 
     def test_lengths_after_resuming(self):
         with self.open(self.short, minibatch_size=64) as source:
-            loop = iter(source.epoch())
+            loop = iter(next_epoch(source))
             for _ in range(3):
                 next(loop)
             state = source.state_dict()
         with self.open(self.short, minibatch_size=64) as other:
             other.load_state_dict(state)
-            epoch = other.epoch()
+            epoch = next_epoch(other)
             self.assertEqual(len(epoch), 13)
             self.assertEqual(len(list(epoch)), 13)
 
     def test_another_number_of_workers(self):
-        everything = sorted(samples(self.open(randomize=False).epoch(50)))
+        everything = sorted(samples(next_epoch(self.open(randomize=False), 50)))
         for options in ({"lockstep": True}, {"randomize": False, "lockstep": True}):
             for before, after in ((1, 3), (2, 1), (2, 3), (3, 2)):
                 with self.subTest(options, before=before, after=after):
                     sources = [
                         self.open(minibatch_size=60, workers=before, rank=rank, **options) for rank in range(before)
                     ]
-                    loops = [iter(source.epoch()) for source in sources]
+                    loops = [iter(next_epoch(source)) for source in sources]
                     seen = [value for _ in range(4) for loop in loops for value in samples([next(loop)])]
                     state = self.passed_on(sources[0].state_dict())
                     for rank in range(after):
                         other = self.open(minibatch_size=60, workers=after, rank=rank, **options)
                         other.load_state_dict(state)
-                        seen += samples(other.epoch())
+                        seen += samples(next_epoch(other))
                     self.assertEqual(sorted(seen), everything)
 
     def test_another_number_of_workers_at_the_end_of_an_epoch(self):
-        everything = sorted(samples(self.open(randomize=False).epoch(50)))
+        everything = sorted(samples(next_epoch(self.open(randomize=False), 50)))
         for options in MODES:
             with self.subTest(options):
                 source = self.open(minibatch_size=50, workers=2, rank=1, **options)
-                samples(source.epoch())
+                samples(next_epoch(source))
                 state = source.state_dict()
                 seen = []
                 for rank in range(3):
                     other = self.open(minibatch_size=50, workers=3, rank=rank, **options)
                     other.load_state_dict(state)
-                    epoch = other.epoch()
+                    epoch = next_epoch(other)
                     seen += samples(epoch)
                     self.assertEqual(epoch.index, 1)
                 self.assertEqual(sorted(seen), everything)
 
     def test_epochs_in_samples_of_chunks_that_list_late_fit_their_workers_only(self):
         with MinibatchSource(Listing(), minibatch_size=20, workers=2, rank=0) as source:
-            samples(source.epoch(samples=100))
+            samples(next_epoch(source, samples=100))
             state = source.state_dict()
         with MinibatchSource(Listing(), minibatch_size=20, workers=3, rank=0) as other:
             self.assertRaisesRegex(ReaderValueError, "this is worker 0 of 3", other.load_state_dict, state)
@@ -419,17 +467,17 @@ class States(WithFiles):
         path = Path(self.folder.name) / "changed.ctf"
         path.write_text(self.short.read_text())
         with self.open(path, minibatch_size=50) as source:
-            next(iter(source.epoch()))
-            state, checkpoint = self.passed_on(source.state_dict()), source.save_checkpoint()
+            next(iter(next_epoch(source)))
+            state, checkpoint = self.passed_on(source.state_dict()), source.checkpoint()
         path.write_text(self.short.read_text().replace("|x 500\n", "|x 501\n"))
         with self.open(path, minibatch_size=50) as other:
             with self.assertRaisesRegex(ReaderError, "the same sequences, but other values") as caught:
                 other.load_state_dict(state)
             self.assertEqual(caught.exception.kind, "checkpoint")
-            self.assertRaises(ReaderError, other.restore_from_checkpoint, checkpoint)
-            other.restore_from_checkpoint(checkpoint, allow_changed_values=True)
+            self.assertRaises(ReaderError, other.load_state_dict, checkpoint)
+            other.load_state_dict(checkpoint, allow_changed_values=True)
             other.load_state_dict(state, allow_changed_values=True)
-            self.assertEqual(len(samples(other.epoch())), 950)
+            self.assertEqual(len(samples(next_epoch(other))), 950)
 
     def test_a_sweep_without_data_is_an_error(self):
         for options in ({}, {"randomize": False}):
@@ -440,33 +488,33 @@ class States(WithFiles):
 
     def test_states_that_do_not_fit(self):
         with self.open(minibatch_size=50, workers=2, rank=0) as source:
-            next(iter(source.epoch()))
+            next(iter(next_epoch(source)))
             state = source.state_dict()
         for workers, rank in ((2, 1), (3, 0)):
             with self.open(minibatch_size=50, workers=workers, rank=rank) as other:
                 with self.assertRaisesRegex(ReaderValueError, f"and this is worker {rank} of {workers}"):
                     other.load_state_dict(state)
                 # The source is as before.
-                self.assertTrue(samples(other.epoch()))
+                self.assertTrue(samples(next_epoch(other)))
         # Settings decide, not texts that look like them; a timeline of all workers is not enough.
         for name, value in (("localTimeline", False), ("note", "lockstep = true"), ("note", "localTimeline = false")):
             with self.subTest(name, value=value):
                 options = {"options": {name: value}}
                 with self.open(minibatch_size=50, workers=2, rank=0, **options) as source:
-                    next(iter(source.epoch()))
-                    state, checkpoint = source.state_dict(), source.save_checkpoint()
+                    next(iter(next_epoch(source)))
+                    state, checkpoint = source.state_dict(), source.checkpoint()
                 with self.open(minibatch_size=50, workers=3, rank=0, **options) as other:
                     with self.assertRaisesRegex(ReaderValueError, "and this is worker 0 of 3"):
                         other.load_state_dict(state)
                     # The bytes bring their own workers, and no others go on from there.
-                    other.restore_from_checkpoint(checkpoint)
+                    other.load_state_dict(checkpoint)
                     with self.assertRaisesRegex(ReaderError, "worker 0 of 3 cannot go on from there"):
                         other.next_minibatch()
         text = f'''# lockstep = true
             deserializers = ([ type = "CNTKTextFormatDeserializer"; module = "CNTKTextFormatReader"; file = "{self.long}"
             chunkSizeInBytes = 300; input = [ x = [ dim = 1; format = "dense" ] ] ])'''
         with MinibatchSource.from_text(text, minibatch_size=50, workers=2, rank=0) as source:
-            next(iter(source.epoch()))
+            next(iter(next_epoch(source)))
             state = source.state_dict()
         with MinibatchSource.from_text(text, minibatch_size=50, workers=3, rank=0) as other:
             with self.assertRaisesRegex(ReaderValueError, "and this is worker 0 of 3"):
@@ -484,7 +532,7 @@ class States(WithFiles):
 def read_all(source, connection):
     """The work of a process."""
     try:
-        connection.send(samples(source.epoch(50)))
+        connection.send(samples(next_epoch(source, 50)))
     except ReaderError as error:
         connection.send(error.kind)
 
@@ -506,7 +554,8 @@ def open_source():
     return MinibatchSource(CTFDeserializer(sys.argv[1], streams, chunk_size_in_bytes=30_000))
 
 def total(source, size):
-    return sum(minibatch["x"].num_samples for minibatch in source.epoch(size))
+    source.minibatch_size = size
+    return sum(minibatch["x"].num_samples for minibatch in next(source.epochs()))
 
 source = open_source()
 expected = [total(source, 100) for _ in range(2)][0]
@@ -542,15 +591,15 @@ class Processes(WithFiles):
 
     def test_spawned_processes_get_a_source_of_their_own(self):
         with self.open() as source:
-            expected = samples(source.epoch(50))
+            expected = samples(next_epoch(source, 50))
             self.assertEqual(self.in_process("spawn", read_all, source), expected)
 
     def test_forked_processes(self):
         with self.open() as source:
-            expected = samples(source.epoch(50))
+            expected = samples(next_epoch(source, 50))
             self.assertEqual(self.in_process("fork", read_all, source), "state")
             self.assertEqual(self.in_process("fork", reopen_and_read_all, source), expected)
-            self.assertEqual(samples(source.epoch(50, index=0)), expected)
+            self.assertEqual(samples(next_epoch(source, 50, index=0)), expected)
 
     def test_children_read_while_threads_of_the_parent_sleep(self):
         """Threads that read ahead and pack do not exist in a child, whose readers start their own."""
@@ -563,7 +612,7 @@ class Processes(WithFiles):
     def test_users_deserializers(self):
         with MinibatchSource(Listing(), minibatch_size=7, workers=2, rank=1) as source:
             copy = pickle.loads(pickle.dumps(source))
-            self.assertEqual(samples(copy.epoch()), samples(source.epoch()))
+            self.assertEqual(samples(next_epoch(copy)), samples(next_epoch(source)))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from cntk_reader import (
     compress,
 )
 
+from .loops import minibatches_of
+
 
 class Sections(unittest.TestCase):
     """What becomes of objects in the configuration language."""
@@ -83,7 +85,7 @@ class Minibatches(unittest.TestCase):
         streams = StreamDefs(x=StreamDef(npy=self.save("x", x)), y=StreamDef(npy=self.save("y", y)))
         seen = []
         with MinibatchSource(NumpyDeserializer(streams, chunk_size_in_bytes=500), max_sweeps=1) as source:
-            for minibatch in source.minibatches(64):
+            for minibatch in minibatches_of(source, 64):
                 rows = minibatch["y"].array.ravel().astype(int)
                 self.assertEqual(minibatch.keys_of_sequences.tolist(), rows.tolist())
                 np.testing.assert_array_equal(minibatch["x"].array.reshape(-1, 3), x[rows])

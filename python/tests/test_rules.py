@@ -28,6 +28,7 @@ MADE_HERE = {
     "Member",
     "Memory",
     "Minibatch",
+    "MinibatchData",
     "Packed",
     "PackedIndices",
     "Padded",
@@ -40,7 +41,7 @@ MADE_HERE = {
     "StreamMinibatch",
 }
 BASES = {"ComposableUserDeserializer", "FileSystem", "RemoteFile", "Transform", "UserDeserializer"}
-#: Plain values that users' transforms return; the library looks at them then. TraceLevel is an enumeration.
+#: Plain values that users' transforms return; the library looks at them then. TraceLevel is an enumeration of CNTK's.
 VALUES = {"ImageInfo", "TraceLevel"}
 
 #: By rule, what it refuses.
@@ -86,7 +87,7 @@ def refused(rule):
 
 def public_callables():
     """All public functions and classes, with the public methods of the classes that users call."""
-    modules = [cntk_reader, importlib.import_module("cntk_reader.transforms")]
+    modules = [cntk_reader, importlib.import_module("cntk_reader.cntk"), importlib.import_module("cntk_reader.cntk.transforms")]
     for name in ("torch", "jax"):
         try:
             modules.append(importlib.import_module(f"cntk_reader.{name}"))
@@ -270,20 +271,18 @@ class Values(unittest.TestCase):
 
     def test_shares_of_calls(self):
         with MinibatchSource(self.data, randomize=False) as source:
-            for call in (source.next_minibatch, source.minibatches, source.epoch):
-                for options, message in [
-                    ({"num_data_partitions": 4}, "without this one's rank"),
-                    ({"num_data_partitions": 2, "partition_index": 2}, "ranks go from 0 to 1"),
-                    ({"partition_index": 1}, "ranks go from 0 to 0"),
-                    ({"num_data_partitions": 0}, "at least 1"),
-                    ({"num_data_partitions": 2.0, "partition_index": 0}, "whole number"),
-                ]:
-                    with self.subTest(call, options=options), self.assertRaisesRegex((TypeError, ValueError), message):
-                        call(5, **options)
+            for options, message in [
+                ({"workers": 4}, "without this one's rank"),
+                ({"workers": 2, "rank": 2}, "ranks go from 0 to 1"),
+                ({"rank": 1}, "ranks go from 0 to 0"),
+                ({"workers": 0}, "at least 1"),
+                ({"workers": 2.0, "rank": 0}, "whole number"),
+            ]:
+                with self.subTest(options=options), self.assertRaisesRegex((TypeError, ValueError), message):
+                    source.next_minibatch(5, **options)
             for size in (0, -1, 2.5, "5", True, math.nan, 2**64):
-                for call in (source.next_minibatch, source.minibatches, source.epoch):
-                    with self.subTest(call, size=size), self.assertRaises((TypeError, ValueError)):
-                        call(size)
+                with self.subTest(size=size), self.assertRaises((TypeError, ValueError)):
+                    source.next_minibatch(size)
             # A refused call changes nothing, and a bool is no 1 although they are equal.
             self.assertEqual(source.next_minibatch(1)["x"].array.ravel().tolist(), [0, 1])
             with self.assertRaises(TypeError):

@@ -22,6 +22,7 @@ from cntk_reader import (
 )
 
 from .digits import DIGITS, STREAMS
+from .loops import minibatches_of
 
 
 def setUpModule():
@@ -34,7 +35,7 @@ def tearDownModule():
 
 def values(path):
     with MinibatchSource(CTFDeserializer(path, STREAMS), max_sweeps=1) as source:
-        return np.concatenate([minibatch["features"].array.reshape(-1, 64) for minibatch in source.minibatches(64)])
+        return np.concatenate([minibatch["features"].array.reshape(-1, 64) for minibatch in minibatches_of(source, 64)])
 
 
 class Memory(FileSystem):

@@ -7,6 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from cntk_reader import MinibatchSource, ReaderError, from_arrays, one_hot
 
+from .loops import next_epoch
+
 
 def have(*modules):
     """Whether packages are installed."""
@@ -18,7 +20,7 @@ def delivered(**arrays):
     with MinibatchSource(from_arrays(**arrays), randomize=False) as source:
         return [
             (part.toarray() if hasattr(part, "toarray") else part).tolist()
-            for minibatch in source.epoch(5)
+            for minibatch in next_epoch(source, 5)
             for part in minibatch["x"].as_sequences()
         ]
 
@@ -26,7 +28,7 @@ def delivered(**arrays):
 def classes(value):
     """The class of each sample, and the number of classes."""
     with MinibatchSource(from_arrays(x=value), randomize=False) as source:
-        return [int(i) for minibatch in source.epoch(5) for i in minibatch["x"].indices()], source.streams.x.shape[0]
+        return [int(i) for minibatch in next_epoch(source, 5) for i in minibatch["x"].indices()], source.streams.x.shape[0]
 
 
 class Table(unittest.TestCase):

@@ -28,6 +28,8 @@ from cntk_reader import (
     set_log_callback,
 )
 
+from .loops import minibatches_of
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
@@ -70,7 +72,7 @@ def numbers(*sizes):
 
 def read(source, size, stream="x"):
     """The values of all minibatches."""
-    return [int(value) for part in source.minibatches(size) for value in part[stream].array.ravel()]
+    return [int(value) for part in minibatches_of(source, size) for value in part[stream].array.ravel()]
 
 
 def dense(values, stream="dense", shape=(2,)):
@@ -123,16 +125,16 @@ class Orders(unittest.TestCase):
 
     def test_state(self):
         with MinibatchSource(numbers(3, 3, 3), max_sweeps=3, randomization_window_in_chunks=2) as source:
-            self.assertEqual(set(source.get_checkpoint_state().values()), {0})
+            self.assertEqual(set(source.cntk_state().values()), {0})
             first = [source.next_minibatch(2)["x"].array.ravel().tolist() for _ in range(2)]
-            state, checkpoint = source.get_checkpoint_state(), source.save_checkpoint()
+            state, checkpoint = source.cntk_state(), source.checkpoint()
             rest = read(source, 2)
         self.assertEqual(len(sum(first, [])) + len(rest), 27)
         self.assertEqual(state["baseSampleCount"], 4)
         self.assertEqual(len(state), 5)
         for saved in state, checkpoint:
             with MinibatchSource(numbers(3, 3, 3), max_sweeps=3, randomization_window_in_chunks=2) as source:
-                source.restore_from_checkpoint(saved)
+                source.load_state_dict(saved)
                 self.assertEqual(read(source, 2), rest)
 
     def test_more_workers_than_chunks(self):
@@ -162,7 +164,7 @@ class Orders(unittest.TestCase):
             file = CTFDeserializer(path, StreamDefs(y=StreamDef(shape=1)))
             with MinibatchSource([Keyed(), file], randomize=False, max_sweeps=1) as source:
                 minibatch = source.next_minibatch(10)
-                self.assertEqual(source.get_checkpoint_state(), {"minibatchSourcePosition": 3})
+                self.assertEqual(source.cntk_state(), {"minibatchSourcePosition": 3})
         self.assertEqual(minibatch["x"].array.ravel().tolist(), [7, 3, 6])
         self.assertEqual(minibatch["y"].array.ravel().tolist(), [70, 30, 60])
         self.assertEqual(minibatch.keys_of_sequences.tolist(), [7, 3, 6])
@@ -184,7 +186,7 @@ class Orders(unittest.TestCase):
                 return {"x": [np.full((n, 1), n, np.float32) for n in (1, 3)]}
 
         with MinibatchSource(Listed(), randomize=False, max_sweeps=1) as source:
-            parts = list(source.minibatches(3))
+            parts = list(minibatches_of(source, 3))
         self.assertEqual([part["x"].num_samples for part in parts], [1, 3])
         self.assertEqual([part.key_text(0) for part in parts], ["8", "9"])
         for mistake in (
@@ -254,7 +256,7 @@ class Arrays(unittest.TestCase):
         for flag, groups in expected.items():
             user = Chunks([{"x": x, "y": y}], x=("dense", (2,)), y=("dense", (1,), flag))
             with MinibatchSource(user, randomize=False, max_sweeps=1) as source:
-                parts = list(source.minibatches(2 if flag else 3))
+                parts = list(minibatches_of(source, 2 if flag else 3))
             self.assertEqual([[len(one) for one in part["x"].as_sequences()] for part in parts], groups)
         rows = sp.csr_matrix(np.eye(6, dtype=np.float32))
         part = dense([rows[:2], rows[2:5], rows[5]], "sparse", (6,))
@@ -377,7 +379,7 @@ class Lifetimes(unittest.TestCase):
         user = Chunks([chunk] * 50, x=("dense", (2,)))
         with MinibatchSource(user, randomize=False, max_sweeps=1) as source:
             most = 0
-            for part in source.minibatches(4):  # noqa: B007 (used below)
+            for part in minibatches_of(source, 4):  # noqa: B007 (used below)
                 most = max(most, alive())
         self.assertLess(most, 10)
         self.assertEqual(alive(), 0)
@@ -527,7 +529,7 @@ class Csv(unittest.TestCase):
                     with MinibatchSource([user], randomize=randomize, max_sweeps=1) as source:
                         parts = [
                             np.concatenate([part[name].array[0] for name in ("a", "b")], axis=1)
-                            for part in source.minibatches(64)
+                            for part in minibatches_of(source, 64)
                         ]
                     rows = np.concatenate(parts)
                     self.assertEqual(sorted(rows.tolist()), sorted(table.tolist()))

@@ -1,27 +1,27 @@
-"""CNTK's other names for what streams and minibatches have, so that programs for CNTK run unchanged.
-
-The names are those that CNTK 2.7's Python package shows: thin aliases, which know nothing that the rest of this package does not.
-"""
+"""Streams and minibatches as CNTK 2.7's Python package shows them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ._types import Array, Floats, FloatType
+from .._explain import declares
+from .._minibatch import StreamInformation as _StreamInformation
+from .._rules import Within
+from .._types import Array, Floats, FloatType
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-    from ._minibatch import StreamMinibatch
+    from .._minibatch import StreamMinibatch
 
-#: CNTK's numbers of storage formats and types.
+#: CNTK's numbers of storage formats and element types.
 _STORAGE = {"dense": 0, "sparse": 1}
 _ELEMENT = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
 
-#: What CNTK's masks have in the columns of sequences.
+#: Values of CNTK's masks: a column past the end of a sequence, one inside a sequence, and its first one.
 _GAP, _VALID, _BEGIN = 0, 1, 2
 
 
@@ -35,16 +35,8 @@ class SampleLayout(tuple):  # type: ignore[type-arg]
         return tuple(self)
 
 
-class StreamNames:
-    """CNTK's names of what a stream is."""
-
-    name: str
-    stream_id: int
-    storage_format: str
-    dtype: npt.DTypeLike
-    shape: tuple[int, ...]
-    defines_mb_size: bool
-    is_binary: bool
+class StreamInformation(_StreamInformation):
+    """A stream of a user's deserializer or of a source, also under CNTK's names."""
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
@@ -130,6 +122,7 @@ class Value:
         """The values, dense, of :attr:`shape`. Past the end of a sequence they are 0."""
         return self._stream.padded().array
 
+    @declares(variable=Within("not needed here"))
     def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
         """The sequences; ``variable`` is not needed here."""
         return self._stream.as_sequences()
@@ -144,17 +137,16 @@ class Value:
         return f"Value([{' x '.join(map(str, self.shape))}], CPU)"
 
 
-class MinibatchNames:
-    """CNTK's names of what a stream has in a minibatch."""
+class MinibatchData:
+    """A stream's part of a minibatch."""
 
-    @property
-    def _me(self) -> Any:
-        return self
+    def __init__(self, stream: StreamMinibatch) -> None:
+        self._stream = stream
 
     @property
     def data(self) -> Value:
         """The values, with CNTK's ``asarray()``, ``shape`` and ``mask``: one row for each sequence."""
-        return Value(self._me)
+        return Value(self._stream)
 
     @property
     def mask(self) -> npt.NDArray[np.int8]:
@@ -167,20 +159,55 @@ class MinibatchNames:
         return self.data.shape
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether the values are sparse."""
+        return self._stream.is_sparse
+
+    @property
+    def num_samples(self) -> int:
+        """Samples in the minibatch."""
+        return self._stream.num_samples
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in the minibatch."""
+        return self._stream.num_sequences
+
+    @property
+    def end_of_sweep(self) -> bool:
+        """Whether a sweep ends with this minibatch."""
+        return self._stream.end_of_sweep
+
+    @property
     def number_of_samples(self) -> int:
-        """:attr:`StreamMinibatch.num_samples`."""
-        return self._me.num_samples  # type: ignore[no-any-return]
+        """See :attr:`num_samples`."""
+        return self._stream.num_samples
 
     @property
     def number_of_sequences(self) -> int:
-        """:attr:`StreamMinibatch.num_sequences`."""
-        return self._me.num_sequences  # type: ignore[no-any-return]
+        """See :attr:`num_sequences`."""
+        return self._stream.num_sequences
 
     @property
     def sweep_end(self) -> bool:
-        """Whether a sweep ends with this minibatch."""
-        return self._me.end_of_sweep  # type: ignore[no-any-return]
+        """See :attr:`end_of_sweep`."""
+        return self._stream.end_of_sweep
 
     def as_string(self) -> str:
         """A line about it."""
-        return f"MinibatchData(data={self.data!r}, samples={self._me.num_samples}, seqs={self._me.num_sequences})"
+        return f"MinibatchData(data={self.data!r}, samples={self._stream.num_samples}, seqs={self._stream.num_sequences})"
+
+    def asarray(self) -> Floats:
+        """See :meth:`Value.asarray`."""
+        return self.data.asarray()
+
+    @declares(variable=Within("not needed here"))
+    def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
+        """See :meth:`Value.as_sequences`."""
+        return self.data.as_sequences(variable)
+
+    def __len__(self) -> int:
+        return self.num_sequences
+
+    def __repr__(self) -> str:
+        return self.as_string()

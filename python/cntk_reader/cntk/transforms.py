@@ -10,9 +10,9 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Union
 
-from ._configuration import Section
-from ._explain import explained
-from ._rules import PATH, SMALL, Either, Items, Real, Text, Whole
+from .._configuration import Section
+from .._explain import explained
+from .._rules import PATH, SMALL, Either, Items, Real, Text, Whole
 
 Ratio = Union[float, Sequence[float]]
 

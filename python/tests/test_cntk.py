@@ -6,7 +6,7 @@ from pathlib import Path
 
 import cntk_reader
 import numpy as np
-from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs, StreamInformation, TraceLevel
+from cntk_reader.cntk import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs, StreamInformation, TraceLevel
 
 TEXT = """0 |x 3:1 3:2 |y 1
 0 |x 1:5 |y 2
@@ -41,13 +41,13 @@ class Programs(unittest.TestCase):
         self.assertEqual(
             [source.stream_info(name).m_id for name in ("x", "y")], [info.m_id for info in (x, source["y"])]
         )
-        self.assertEqual({info.m_name for info in source.stream_infos()}, {"x", "y"})
+        self.assertEqual({info.m_name for info in list(source.streams.values())}, {"x", "y"})
         self.assertFalse(source.is_infinite())
         made = StreamInformation("y", 0, "dense", np.float64, (3, 2))
         self.assertEqual(
             (made.name, made.sample_shape, made.storage_format, made.m_element_type), ("y", (3, 2), "dense", 2)
         )
-        self.assertEqual(cntk_reader.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, 128)
+        self.assertEqual(cntk_reader.cntk.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, 128)
         with self.assertRaisesRegex(KeyError, "There is no stream 'z'"):
             source.stream_info("z")
 
