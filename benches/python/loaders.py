@@ -47,7 +47,7 @@ class CntkReader:
 
     def batches(self) -> Iterator[Batch]:
         """One sweep, or what is left of it."""
-        for minibatch in self.source.epoch():
+        for minibatch in next(self.source.epochs()):
             ids, _mask = minibatch["ids"].padded_indices(PADDING)
             yield torch.from_numpy(ids), torch.from_numpy(minibatch["label"].indices())
 

@@ -55,19 +55,26 @@ class Training:
 
     def run(self) -> None:
         """Trains to the end."""
-        while self.epoch < self.options.epochs:
-            for minibatch in self.source.epoch():
+        for epoch in self.source.epochs(self.options.epochs):
+            # A checkpoint may be that of an epoch's last step.
+            self.finish_epochs(epoch.index)
+            for minibatch in epoch:
                 self.learn(minibatch)
                 if self.options.checkpoint and self.steps % self.options.checkpoint_every == 0:
                     self.save()
                 if self.steps == self.options.kill_at and self.rank == self.ranks - 1:
                     os.kill(os.getpid(), signal.SIGKILL)
+        self.finish_epochs(self.options.epochs)
+        if self.options.weights and self.rank == 0:
+            torch.save(self.model.state_dict(), self.options.weights)
+
+    def finish_epochs(self, stop: int) -> None:
+        """Finishes the epochs before this one."""
+        while self.epoch < stop:
             self.coverage.finish_sweep()
             self.report()
             self.epoch += 1
             self.sums.zero_()
-        if self.options.weights and self.rank == 0:
-            torch.save(self.model.state_dict(), self.options.weights)
 
     def learn(self, minibatch: Minibatch) -> None:
         """One step of all ranks. A rank without data takes part with a batch of 0 sequences, whose gradients are 0."""

@@ -11,7 +11,7 @@ from typing import BinaryIO, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pandas as pd
-from cntk_reader import MinibatchSource, StreamInformation, UserDeserializer
+from cntk_reader.cntk import MinibatchSource, StreamInformation, UserDeserializer
 
 
 class CSVDeserializer(UserDeserializer):

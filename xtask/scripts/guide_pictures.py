@@ -89,8 +89,8 @@ def minibatches(size, streams, skip_ids=False, **mode):
         path = Path(folder) / "steps.ctf"
         path.write_text(pages_data())
         data = CTFDeserializer(path, StreamDefs(**streams), skip_sequence_ids=skip_ids)
-        with MinibatchSource(data, randomize=False, max_sweeps=1, **mode) as source:
-            return list(source.minibatches(size))
+        with MinibatchSource(data, minibatch_size=size, randomize=False, max_sweeps=1, **mode) as source:
+            return list(source)
 
 
 WORDS = {"words": StreamDef(field="w", shape=100, is_sparse=True)}
@@ -197,9 +197,9 @@ def window():
     size, count, width = 8, 8, 3
     chunks = Chunks(count, size)
     found = []
-    options = {"prefetch": False}
-    with MinibatchSource(chunks, max_sweeps=1, randomization_window_in_chunks=width, options=options) as source:
-        for minibatch in source.minibatches(size):
+    options = {"randomization_window_in_chunks": width, "options": {"prefetch": False}}
+    with MinibatchSource(chunks, minibatch_size=size, max_sweeps=1, **options) as source:
+        for minibatch in source:
             held = {chunk for chunk, times in chunks.held.items() if times}
             found.append((chunks.homes(minibatch), held))
     # A single worker loads chunks in the order of the sweep.
@@ -238,9 +238,9 @@ def workers():
     for rank in range(all_workers):
         chunks = Chunks(count, size)
         # With a window of one chunk, sequences stay in their chunk, so each chunk is read as a whole.
-        options = {"randomization_window_in_chunks": 1, "workers": all_workers, "rank": rank}
+        options = {"minibatch_size": 6, "randomization_window_in_chunks": 1, "workers": all_workers, "rank": rank}
         with MinibatchSource(chunks, max_sweeps=sweeps, **options) as source:
-            homes = [chunks.homes(minibatch) for minibatch in source.minibatches(6)]
+            homes = [chunks.homes(minibatch) for minibatch in source]
         sequence = sum(homes, [])
         mine = sequence[::size]
         assert sequence == [chunk for chunk in mine for _ in range(size)]

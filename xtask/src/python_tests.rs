@@ -23,8 +23,8 @@ package = os.path.dirname(cntk_reader.__file__)
 assert os.path.dirname(cntk_reader.library_path) == package, cntk_reader.library_path
 assert os.path.exists(os.path.join(package, 'py.typed'))
 digits = CTFDeserializer(sys.argv[1], StreamDefs(features=StreamDef(shape=64)))
-with MinibatchSource(digits, max_sweeps=1) as source:
-    assert sum(minibatch['features'].num_samples for minibatch in source.minibatches(512)) == 1437
+with MinibatchSource(digits, max_sweeps=1, minibatch_size=512) as source:
+    assert sum(minibatch['features'].num_samples for minibatch in source) == 1437
 ";
 
 /// A Python with [`PACKAGES`] and the wheel of this checkout; or the reason why there is none.
