@@ -73,6 +73,8 @@ class Epoch(_native.Steps):
 
     #: Its number, from 0.
     index: int
+    _source: MinibatchSource
+    _unit: Span
 
     def __new__(cls, source: MinibatchSource, unit: Span, index: int | None) -> Self:
         """Begins the epoch, or goes on with the rest of one that was restored."""

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from cntk_reader import Epoch, Minibatch, MinibatchSource
 
 
-def minibatches_of(source: MinibatchSource, size: int | None = None, workers: int = 1, rank: int = 0) -> Iterator[Minibatch]:
+def minibatches_of(
+    source: MinibatchSource, size: int | None = None, workers: int = 1, rank: int = 0
+) -> Iterator[Minibatch]:
     """What the limits of the source allow."""
     if workers > 1:
         source.workers, source.rank = workers, rank

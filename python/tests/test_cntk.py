@@ -5,6 +5,7 @@ import unittest
 from pathlib import Path
 
 import cntk_reader
+import cntk_reader.cntk as cntk_io
 import numpy as np
 from cntk_reader.cntk import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs, StreamInformation, TraceLevel
 
@@ -100,6 +101,79 @@ class Programs(unittest.TestCase):
             source.next_minibatch(1, ["x"])
         with self.assertRaisesRegex(TypeError, "Did you mean 'phone_boundaries'"):
             cntk_reader.HTKMLFDeserializer("states", {}, phoneBoundaries=True)
+
+
+class Squares(cntk_io.UserDeserializer):
+    """Four sequences a chunk, as programs for CNTK write them."""
+
+    def __init__(self):
+        super().__init__()
+        self._streams = [
+            cntk_io.StreamInformation("x", 0, "dense", np.float32, (2,)),
+            cntk_io.StreamInformation("y", 1, "dense", np.float32, (1,)),
+        ]
+
+    def stream_infos(self):
+        return self._streams
+
+    def num_chunks(self):
+        return 3
+
+    def get_chunk(self, chunk_id):
+        numbers = np.arange(4 * chunk_id, 4 * chunk_id + 4, dtype=np.float32)
+        return {
+            "x": [np.array([[n, n * n]], np.float32) for n in numbers],
+            "y": [np.full((1 + int(n) % 2, 1), n, np.float32) for n in numbers],
+        }
+
+
+class CustomDeserializers(unittest.TestCase):
+    """The values and states are those that CNTK 2.7 gave the same program."""
+
+    def test_minibatches_and_states(self):
+        source = cntk_io.MinibatchSource([Squares()], randomize=False, max_sweeps=1)
+        self.addCleanup(source.close)
+        given = {"x": source.streams.x, "y": source.streams.y}
+        seen, states = [], []
+        while True:
+            minibatch = source.next_minibatch(5, input_map=given)
+            if not minibatch:
+                break
+            x, y = minibatch["x"], minibatch["y"]
+            seen.append((x.num_sequences, y.num_samples, x.shape, y.shape, x.end_of_sweep))
+            states.append(source.get_checkpoint_state())
+            values = y.data.asarray()
+            self.assertEqual(values.shape, y.shape)
+            self.assertEqual(x.data.asarray()[:, 0, 0].tolist(), values[:, 0, 0].tolist())
+        self.assertEqual(
+            seen,
+            [
+                (3, 4, (3, 1, 2), (3, 2, 1), False),
+                (3, 5, (3, 1, 2), (3, 2, 1), False),
+                (3, 4, (3, 1, 2), (3, 2, 1), False),
+                (3, 5, (3, 1, 2), (3, 2, 1), False),
+            ],
+        )
+        columns = ("currentChunkPosition", "baseSampleCount", "baseCurrentSequencePositionInWindow")
+        self.assertEqual(
+            [tuple(state[column] for column in columns) for state in states],
+            [(0, 4, 3), (1, 9, 2), (2, 13, 1), (2, 18, 4)],
+        )
+        source.restore_from_checkpoint(states[0])
+        again = source.next_minibatch(5, input_map={"a": source.streams.x})
+        self.assertEqual(again["a"].asarray().tolist(), [[[3.0, 9.0]], [[4.0, 16.0]], [[5.0, 25.0]]])
+
+    def test_a_sweep_in_random_order(self):
+        source = cntk_io.MinibatchSource(
+            [Squares()], cntk_io.FULL_DATA_SWEEP, cntk_io.INFINITELY_REPEAT, 2, 0, 5, TraceLevel.Warning
+        )
+        self.addCleanup(source.close)
+        seen = []
+        for _ in range(4):
+            minibatch = source.next_minibatch(4, num_data_partitions=1, partition_index=0)
+            seen.append(minibatch[source.streams.x].asarray()[:, 0, 0].tolist())
+            self.assertEqual(set(minibatch), {source["x"], source["y"]})
+        self.assertEqual(seen, [[2.0, 4.0, 0.0], [5.0, 6.0], [3.0, 1.0], [7.0, 11.0]])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,9 @@ NAMES = [
 
 def read(source: MinibatchSource) -> list[float]:
     with source:
-        return sorted(value for minibatch in minibatches_of(source, 64) for value in minibatch["x"].array.ravel().tolist())
+        return sorted(
+            value for minibatch in minibatches_of(source, 64) for value in minibatch["x"].array.ravel().tolist()
+        )
 
 
 class Configurations(unittest.TestCase):

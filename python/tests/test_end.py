@@ -132,7 +132,12 @@ class Ends(unittest.TestCase):
 
     def test_an_open_generator(self):
         kinds = ("a.ctf", "slow", "image")
-        self.check(*(f"from_start = source({kind!r}); from_start.minibatch_size = 64; rest = iter(from_start); values = next(rest)['x'].array" for kind in kinds))
+        self.check(
+            *(
+                f"from_start = source({kind!r}); from_start.minibatch_size = 64; rest = iter(from_start); values = next(rest)['x'].array"
+                for kind in kinds
+            )
+        )
 
     def test_chunks_that_are_loaded_ahead(self):
         self.check("own = source('slow'); own.next_minibatch(64)")

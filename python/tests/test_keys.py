@@ -16,8 +16,8 @@ from cntk_reader import (
 )
 from cntk_reader._keys import checked, is_text
 
-from .test_arrays import needs
 from .loops import next_epoch
+from .test_arrays import needs
 
 
 class Listed(ComposableUserDeserializer):

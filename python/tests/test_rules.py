@@ -87,7 +87,11 @@ def refused(rule):
 
 def public_callables():
     """All public functions and classes, with the public methods of the classes that users call."""
-    modules = [cntk_reader, importlib.import_module("cntk_reader.cntk"), importlib.import_module("cntk_reader.cntk.transforms")]
+    modules = [
+        cntk_reader,
+        importlib.import_module("cntk_reader.cntk"),
+        importlib.import_module("cntk_reader.cntk.transforms"),
+    ]
     for name in ("torch", "jax"):
         try:
             modules.append(importlib.import_module(f"cntk_reader.{name}"))

@@ -28,7 +28,9 @@ def delivered(**arrays):
 def classes(value):
     """The class of each sample, and the number of classes."""
     with MinibatchSource(from_arrays(x=value), randomize=False) as source:
-        return [int(i) for minibatch in next_epoch(source, 5) for i in minibatch["x"].indices()], source.streams.x.shape[0]
+        return [
+            int(i) for minibatch in next_epoch(source, 5) for i in minibatch["x"].indices()
+        ], source.streams.x.shape[0]
 
 
 class Table(unittest.TestCase):

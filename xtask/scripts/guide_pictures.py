@@ -1,7 +1,7 @@
 """Draws the pictures of the guide from what readers deliver, so that they are true.
 
-    PYTHONPATH=python python3 xtask/scripts/guide_pictures.py write    # docs/guide/pictures/*.svg
-    PYTHONPATH=python python3 xtask/scripts/guide_pictures.py check    # fails if they are different
+PYTHONPATH=python python3 xtask/scripts/guide_pictures.py write    # docs/guide/pictures/*.svg
+PYTHONPATH=python python3 xtask/scripts/guide_pictures.py check    # fails if they are different
 """
 
 import sys
@@ -115,7 +115,9 @@ def grid(picture, minibatch, name, x, y):
 def sequences():
     minibatch = minibatches(12, {**WORDS, **LABELS})[0]
     words, labels = minibatch["words"], minibatch["labels"]
-    title = f"The first minibatch: words with {words.steps} steps and {words.lanes} lanes, labels with {labels.steps} step "
+    title = (
+        f"The first minibatch: words with {words.steps} steps and {words.lanes} lanes, labels with {labels.steps} step "
+    )
     picture = Svg(title + f"and {labels.lanes} lanes, and the words in memory", 590, 264)
     for name, x in ("words", 70), ("labels", 340):
         picture.text(x, 18, name, "start")

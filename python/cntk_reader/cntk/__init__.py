@@ -73,10 +73,10 @@ class TraceLevel(enum.IntEnum):
     streams=STREAMS,
     phoneBoundaries=FLAG,
 )
-def HTKMLFDeserializer(  # noqa: N802
+def HTKMLFDeserializer(
     label_mapping_file: str | None,
     streams: Mapping[str, StreamDef],
-    phoneBoundaries: bool = False,  # noqa: N803
+    phoneBoundaries: bool = False,
 ) -> _HTKMLFDeserializer:
     """Labels of frames as text: see :class:`cntk_reader.HTKMLFDeserializer`."""
     return _HTKMLFDeserializer(label_mapping_file, streams, phoneBoundaries)
@@ -85,6 +85,10 @@ def HTKMLFDeserializer(  # noqa: N802
 def _no_device(name: str, value: object) -> None:
     if value is not None:
         raise TypeError(f"{name} is {value!r}: minibatches lie in the memory of the processor, so leave it out.")
+
+
+def _name(stream: str | _StreamInformation) -> str:
+    return stream if isinstance(stream, str) else stream.name
 
 
 def _limited(samples: int | None, sweeps: int | None) -> tuple[int | None, int | None]:
@@ -182,10 +186,8 @@ class MinibatchSource(_source.MinibatchSource):
         _no_device("device", device)
         if input_map is not None and not isinstance(input_map, Mapping):
             raise TypeError(f"input_map has to be a dictionary, and {input_map!r} is none.")
-        keys = {key: self.streams[getattr(stream, "name", stream)].name for key, stream in (input_map or {}).items()}
-        minibatch = super().next_minibatch(
-            minibatch_size_in_samples, workers=num_data_partitions, rank=partition_index
-        )
+        keys = {key: self.streams[_name(stream)].name for key, stream in (input_map or {}).items()}
+        minibatch = super().next_minibatch(minibatch_size_in_samples, workers=num_data_partitions, rank=partition_index)
         if input_map is None:
             return _Minibatch({part.info: MinibatchData(part) for part in minibatch.values()})
         return {key: MinibatchData(minibatch[name]) for key, name in keys.items()} if minibatch else {}

@@ -195,7 +195,9 @@ class MinibatchData:
 
     def as_string(self) -> str:
         """A line about it."""
-        return f"MinibatchData(data={self.data!r}, samples={self._stream.num_samples}, seqs={self._stream.num_sequences})"
+        return (
+            f"MinibatchData(data={self.data!r}, samples={self._stream.num_samples}, seqs={self._stream.num_sequences})"
+        )
 
     def asarray(self) -> Floats:
         """See :meth:`Value.asarray`."""

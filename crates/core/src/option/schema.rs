@@ -169,7 +169,7 @@ pub const DECLARED: &[Declared] = &[
         "`false`: sequence keys are text"),
     option(Reader, ("multithreaded", "multiThreadedDeserialization"),
         (Flag, Depends("`true` with [images](#images-module--imagereader) and transforms, else `false`")),
-        [Method("multithreaded"), Key("multithreaded"), Key("multithreaded_deserializer")],
+        [Method("multithreaded"), Key("multithreaded"), Entry("multiThreadedDeserialization")],
         "images, and sequences of users that are fetched one by one, are worked on by several threads"),
     option(Reader, ("reproducible", "reproducibleTransforms"), (Flag, Is("false")),
         [Method("reproducible_transforms"), Key("reproducible_transforms"), Entry("reproducibleTransforms")],
