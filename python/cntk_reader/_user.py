@@ -51,7 +51,7 @@ class UserDeserializer:
 
     _described: tuple[int, Streams] | None = None
 
-    def stream_infos(self) -> list[StreamInformation]:
+    def stream_infos(self) -> Sequence[StreamInformation]:
         """The streams, at least one; ``stream_id`` is the place in the list. Called once."""
         raise NotImplementedError
 
