@@ -32,13 +32,13 @@ def _at_exit() -> None:
         for source in sources:
             source._end()
     except BaseException as error:
-        # A handler of a signal has raised it, and users' code may not come back. Python would ignore the exception, end the
-        # threads of that code, and so the process by a signal.
+        # A handler of a signal has raised it, and users' code may not come back. Python would
+        # ignore the exception and end the threads of that code, which ends the process by SIGABRT.
         _leave(error)
 
 
 def _leave(error: BaseException) -> None:
-    """Ends the process at once, with the exit code that Python has for an exception."""
+    """Ends the process at once, with the exit code that an uncaught exception gives."""
     code: object = 1
     try:
         if isinstance(error, KeyboardInterrupt):

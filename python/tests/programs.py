@@ -1,4 +1,4 @@
-"""Programs that end in all ways, each in a process of its own. Tests say how they have to end."""
+"""Runs programs, each in a process of its own, and checks how they end."""
 
 import os
 import subprocess
@@ -12,10 +12,10 @@ import cntk_reader
 
 #: Runs of each program. By hand, each was run 200 times.
 RUNS = int(os.environ.get("CNTK_READER_TEST_ENDS", "1"))
-#: Programs that run at once: threads of a busy machine end at other moments than those of an idle one.
+#: Programs that run at once: threads of a busy machine end at other moments.
+AT_ONCE = 4 * (os.cpu_count() or 1)
 #: Seconds that a program may take.
 LONGEST = 120
-AT_ONCE = 4 * (os.cpu_count() or 1)
 #: The folder that has the package.
 PACKAGE = str(Path(cntk_reader.__file__).parents[1])
 
@@ -138,7 +138,8 @@ class Programs(unittest.TestCase):
         (cls.folder / "images.map").write_text(f"{cls.folder / 'i.bmp'}\t0\n" * 2000)
 
     def check(self, *programs, code=0, output="", runs=RUNS):
-        """Runs programs. Each has to end with this exit code and this output, and without a word on standard error."""
+        """Runs programs. Each has to end with this exit code and this output, and write nothing to
+        standard error."""
         paths = {}
         for program in programs:
             # A file, which children of multiprocessing can import.

@@ -58,8 +58,8 @@ class Subinterpreters(unittest.TestCase):
             "try: print(run(interpreters.create({}), {!r}))\n"
             "except Exception as error: print(error)"
         )
-        # Since version 3.12 Python itself refuses to load the module into one with a lock of its own. Into one that shares the main
-        # interpreter's, which programs that embed Python have, it loads the module, which refuses.
+        # Since version 3.12 Python refuses to load the module where the subinterpreter has a lock of
+        # its own. Where it shares the main interpreter's lock, the module itself refuses.
         kinds = ["", "'isolated'", "'legacy'"] if interpreters == "_interpreters" else ["", "isolated=False"]
         for kind in kinds:
             with self.subTest(kind):
