@@ -1,7 +1,7 @@
 //! Options of a reader as dictionaries of Python.
 
-use crate::errors::IntoPython;
 use crate::ending::Section;
+use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
 use cntk_reader::language::values::{Value, Values, check};
 use cntk_reader::{Config, Result};
