@@ -19,6 +19,7 @@ mod minibatch;
 mod options;
 mod process;
 mod source;
+mod tool;
 mod transform;
 mod user;
 mod watchdog;
@@ -40,7 +41,8 @@ mod _native {
         files::add(module)?;
         options::add_to(module)?;
         process::add(module)?;
-        source::add(module)
+        source::add(module)?;
+        tool::add(module)
     }
 }
 

@@ -147,8 +147,11 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     let sources = wheel::source(project)?;
     let site = project.target.join("python/site-from-source");
     empty_folder(&site)?;
-    let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+    let tools = wheel::tools(project)?;
+    let pip = project.run(&tools.join("python").to_string_lossy()).args(["-m", "pip", "install", "-q"]);
     let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
+    // pip runs maturin by its name.
+    let pip = pip.env("PATH", wheel::path_with(&tools)?);
     // Files of the distribution have no times, so cargo would take what it built before for theirs.
     let built = project.target.join("xtask/from-source");
     empty_folder(&built)?;
@@ -157,9 +160,9 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     let pip =
         pip.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     pip.arg("--target").arg(&site).arg(&sources).go()?;
-    let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &site);
-    run.args(["-c", FIRST_PROGRAM]).arg(project.path("examples/data/digits.train.ctf")).go()?;
-    project.run(&site.join("bin/cntk-reader").to_string_lossy()).arg("--version").go().map(drop)
+    let run = || project.run(&python.to_string_lossy()).env("PYTHONPATH", &site);
+    run().args(["-c", FIRST_PROGRAM]).arg(project.path("examples/data/digits.train.ctf")).go()?;
+    run().args(["-m", "cntk_reader", "--version"]).go().map(drop)
 }
 
 /// The program of a Python: on the path, or of pyenv.
