@@ -51,9 +51,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     }
     let file = match (is_source, processor.as_str()) {
         (true, _) => source(project)?,
-        (false, "x86_64") => {
-            Wheel { project, cross: None, is_portable: true }.build_and_check()?
-        }
+        (false, "x86_64") => Wheel { project, cross: None, is_portable: true }.build_and_check()?,
         (false, "aarch64") => {
             let cross = cross::without_compiler(project)?;
             let wheel = Wheel { project, cross: Some(cross.clone()), is_portable: true };
@@ -112,7 +110,8 @@ impl<'a> Wheel<'a> {
             std::fs::remove_file(old)?;
         }
         licences::write(project, self.target())?;
-        let maturin = maturin(project, self.is_portable)?.arg("build").arg("--release").arg("--out").arg(&folder);
+        let maturin =
+            maturin(project, self.is_portable)?.arg("build").arg("--release").arg("--out").arg(&folder);
         let maturin = match &self.cross {
             Some(cross) => cross.compile_by(maturin).args(["--target", self.target()]),
             None => maturin,
@@ -132,7 +131,8 @@ impl<'a> Wheel<'a> {
     fn check(&self, wheel: &Path) -> Result<usize> {
         let (project, platform) = (self.project, self.platform());
         let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
-        let (_, tag) = name.split_once("-cp39-abi3-").with_context(|| format!("{name} is not for all Pythons"))?;
+        let (_, tag) =
+            name.split_once("-cp39-abi3-").with_context(|| format!("{name} is not for all Pythons"))?;
         ensure!(tag.split('.').any(|known| known == platform), "{name} is not for {platform}");
         let tools = tools(project)?;
         let tool = |name: &str| project.run(&tools.join(name).to_string_lossy()).named(name);
@@ -148,7 +148,11 @@ impl<'a> Wheel<'a> {
         let texts = folders.iter().flat_map(|folder| ["-e", folder]);
         let search = project.run("find").arg(&scratch).args(["-type", "f", "-exec", "grep", "-lF"]);
         let found = search.args(texts).args(["{}", ";"]).output()?;
-        ensure!(found.is_empty(), "Files in {name} name folders of this machine ({}):\n{found}", folders.join(", "));
+        ensure!(
+            found.is_empty(),
+            "Files in {name} name folders of this machine ({}):\n{found}",
+            folders.join(", ")
+        );
         if !self.is_portable {
             return Ok(4);
         }

@@ -57,9 +57,11 @@ fn compiled_in(metadata: &Value) -> Result<Vec<&Value>> {
             edge["dep_kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
         };
         waiting.extend(
-            edges.filter(is_compiled_in).filter_map(|edge| edge["pkg"].as_str()).map(str::to_owned).filter(
-                |package| !seen.contains(package),
-            ),
+            edges
+                .filter(is_compiled_in)
+                .filter_map(|edge| edge["pkg"].as_str())
+                .map(str::to_owned)
+                .filter(|package| !seen.contains(package)),
         );
         seen.insert(one);
     }
