@@ -8,6 +8,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tooling::cross::{self, Cross};
@@ -156,8 +157,9 @@ impl<'a> Wheel<'a> {
         if !self.is_portable {
             return Ok(4);
         }
-        let audit = tool("auditwheel").arg("show").arg(wheel).output()?;
-        ensure!(audit.contains(&format!("\"{platform}\"")), "auditwheel says of {name}:\n{audit}");
+        let audit = tool("auditwheel").args(["show", "--json"]).arg(wheel).output()?;
+        let found: Value = serde_json::from_str(&audit)?;
+        ensure!(found["overall_tag"] == *platform, "{name} is not for {platform}. auditwheel says:\n{audit}");
         Ok(5)
     }
 }
