@@ -54,14 +54,17 @@ pub fn step(project: &Project) -> Result<Tally> {
         Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
-    let checkout = variables(project)?.map(|(name, value)| (name, value.into_os_string()));
     let wheel = wheel::build(project)?;
     let checks = wheel::check(project, &wheel)?;
     std::thread::scope(|scope| {
         let tested = scope.spawn(|| {
             let of_wheel = tests_of_wheel(project, &python, &wheel)?;
-            // Users have the wheel; the checkout has the same files and the same library.
-            Ok(if project.long { of_wheel.and(tests(project, &python, &checkout)?) } else { of_wheel })
+            if !project.long {
+                // Users have the wheel; the checkout has the same files and the same library.
+                return Ok(of_wheel);
+            }
+            let checkout = variables(project)?.map(|(name, value)| (name, value.into_os_string()));
+            Ok(of_wheel.and(tests(project, &python, &checkout)?))
         });
         let installed = from_source(project, &python).and_then(|()| in_each_python(project, &wheel));
         let tested = tested.join().unwrap_or_else(|_| bail!("the thread that ran the tests has panicked"))?;
