@@ -150,7 +150,7 @@ threading.Thread(target=go, daemon=True).start(); entered.wait(60)
             "Memory.open = wait; read('remote')",
             "Negative.apply = wait; read('image')",
             "Rows.__del__ = wait; user = Rows(); own = [MinibatchSource(user)]; del user; own.clear()",
-            "ReaderError.__init__ = wait; source('a.ctf').restore_from_checkpoint(b'wrong')",
+            "ReaderError.__init__ = wait; source('a.ctf').load_state_dict(b'wrong')",
             "Rows.num_chunks = wait; source('user')",
             "MinibatchSource.from_file(type('Path', (), {'__fspath__': wait})())",
         )
@@ -202,10 +202,11 @@ class Objects(Programs):
     def test_loops_left_half_way(self):
         self.check(
             *(f"own = source({kind!r}, minibatch_size=64); rest = iter(own); next(rest)" for kind in KINDS),
-            *(f"rest = iter(source({kind!r}).epoch(64)); next(rest); next(rest)" for kind in KINDS),
-            "def generate():\n    with source('slow') as own: yield from own.epoch(64)\nrest = generate(); next(rest)",
-            "def generate():\n    try: yield from own.epoch(64)\n    finally: own.close()\n"
-            "own = source('slow'); rest = generate(); next(rest)",
+            *(f"rest = next(source({kind!r}, minibatch_size=64).epochs()); next(rest); next(rest)" for kind in KINDS),
+            "def generate():\n    with source('slow', minibatch_size=64) as own: yield from next(own.epochs())\n"
+            "rest = generate(); next(rest)",
+            "def generate():\n    try: yield from next(own.epochs())\n    finally: own.close()\n"
+            "own = source('slow', minibatch_size=64); rest = generate(); next(rest)",
         )
 
     def test_cycles_and_globals(self):

@@ -43,6 +43,7 @@ from cntk_reader import (
 from cntk_reader._user import Csr
 
 from .digits import DIGITS, STREAMS
+from .loops import minibatches_of, next_epoch
 
 #: Runs of an operation between two measurements, and measurements after a first one.
 RUNS, MEASUREMENTS = 10, 4
@@ -146,7 +147,7 @@ class Operations:
 
     def _read(self, *deserializers, **options):
         with MinibatchSource(list(deserializers), max_sweeps=1, **{"trace_level": 0, **options}) as source:
-            for minibatch in source.minibatches(16):
+            for minibatch in minibatches_of(source, 16):
                 for stream in minibatch.values():
                     _ = stream.padded(), stream.as_sequences()
 
@@ -194,7 +195,7 @@ class Operations:
         user = Rows()
         user.own = MinibatchSource(user)
         user.own.next_minibatch(9)
-        user.rest = iter(user.own.epoch(9))
+        user.rest = next_epoch(user.own, 9)
         next(user.rest)
 
     def file_systems(self):
@@ -231,26 +232,26 @@ class Operations:
             self._raises(call)
 
     def loops(self):
-        loop = iter(self._text.epoch(9))
+        loop = next_epoch(self._text, 9)
         next(loop)
-        next(iter(self._text.epoch(5)))
+        next(next_epoch(self._text, 5))
         self._raises(lambda: next(loop))
 
     def states(self):
         source = self._text
-        list(source.epoch(9, index=0, samples=20))
+        list(next_epoch(source, 9, index=0, samples=20))
         state = source.state_dict()
         source.load_state_dict(state)
-        source.restore_from_checkpoint(source.save_checkpoint())
-        source.restore_from_checkpoint(source.get_checkpoint_state())
+        source.load_state_dict(source.checkpoint())
+        source.load_state_dict(source.cntk_state())
         self._raises(lambda: source.load_state_dict({**state, "checkpoint": "AAAA"}))
-        self._raises(lambda: source.restore_from_checkpoint(b"wrong"))
+        self._raises(lambda: source.load_state_dict(b"wrong"))
 
     def questions(self):
         source = self._text
         source.next_minibatch()
         _ = source.sizes, source.members, source.progress, source.memory
-        _ = source.stream_infos(), source.suggest_chunk_size(2)
+        _ = source.streams, source.suggest_chunk_size(2)
 
     def errors(self):
         self._raises(lambda: MinibatchSource(CTFDeserializer("not there", StreamDefs(x=StreamDef(shape=1)))))
@@ -413,7 +414,8 @@ class Leaks(unittest.TestCase):
     def test_a_leak_is_found(self):
         kept = []
         self.assertIn("blocks", leaks(lambda: kept.append([object()])))
-        self.assertIn("references", leaks(lambda: kept.append(cntk_reader)))
+        # Others may go meanwhile.
+        self.assertIn("references", leaks(lambda: kept.extend([cntk_reader] * 3)))
         if _heap():
             self.assertIn("bytes", leaks(lambda: kept.append(bytes(10000))))
         with MinibatchSource(Rows()) as source:
