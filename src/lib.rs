@@ -169,7 +169,7 @@ pub mod user {
     pub use cntk_reader_core::format::ChunkInfo;
     pub use cntk_reader_core::format::user::transform::UserTransform;
     pub use cntk_reader_core::format::user::{
-        Array, Buffer, DenseArray, FetchedChunk, Keys, Scalar, SequenceMatcher, Sequences, SparseArray,
+        Array, Buffer, DenseArray, FetchedChunk, Keys, SequenceMatcher, Sequences, SparseArray,
         StreamData, UserChunk, UserDeserializer, UserSequence,
     };
     pub use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};

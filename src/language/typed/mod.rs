@@ -152,12 +152,15 @@ impl ReaderOptions {
         self
     }
 
-    /// Type of the delivered values (`precision`; default: [`ElementType::Float`]).
+    /// Type of the delivered values of files that have no type of their own: [`ElementType::Float`],
+    /// the default, or [`ElementType::Double`] (`precision`).
     #[must_use]
     pub fn precision(mut self, element: ElementType) -> ReaderOptions {
         let word = match element {
             ElementType::Float => "float",
             ElementType::Double => "double",
+            // Refused when the reader is opened, with the words that there are.
+            other => other.name(),
         };
         self.values.set("precision", word);
         self

@@ -28,7 +28,7 @@ use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::limits::MOST_DENSIFIED;
 use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::stream::{Element, ElementType, Storage};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, with_element};
 use one_hot::{DenseOneHot, SparseOneHot};
 use samples::{DenseSamples, Samples, SparseSamples};
 
@@ -85,10 +85,7 @@ impl<'m> Forms<'m> {
 
     /// Writes the padded form of one-hot samples: (sequences, length) indices.
     pub fn pad_indices(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
-        match self.element() {
-            ElementType::Float => self.pad_indices_as::<f32>(length, fill, out),
-            ElementType::Double => self.pad_indices_as::<f64>(length, fill, out),
-        }
+        with_element!(self.element(), T => self.pad_indices_as::<T>(length, fill, out))
     }
 
     fn pad_indices_as<T: Element>(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
@@ -120,10 +117,7 @@ impl<'m> Forms<'m> {
 
     /// Writes the packed form of one-hot samples: (samples) indices.
     pub fn pack_indices(&self, out: &mut impl Output<i32>) -> Result<()> {
-        match self.element() {
-            ElementType::Float => self.pack_indices_as::<f32>(out),
-            ElementType::Double => self.pack_indices_as::<f64>(out),
-        }
+        with_element!(self.element(), T => self.pack_indices_as::<T>(out))
     }
 
     fn pack_indices_as<T: Element>(&self, out: &mut impl Output<i32>) -> Result<()> {

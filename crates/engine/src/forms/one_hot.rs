@@ -21,7 +21,7 @@ impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
     /// looking at three arrays for each takes twice as long as at two.
     pub fn new(columns: SparseColumns<'m, T>, samples: usize, forms: &'f Forms<'m>) -> Self {
         let is_checked = columns.values.len() == samples
-            && columns.values.iter().fold(true, |all, &value| all & (value == T::from(1)))
+            && columns.values.iter().fold(true, |all, &value| all & (value == T::ONE))
             && columns.offsets.windows(2).fold(true, |all, pair| all & (pair[1].wrapping_sub(pair[0]) <= 1));
         SparseOneHot { columns, forms, is_checked }
     }
@@ -29,13 +29,12 @@ impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
     /// The index of a sample, or what it has instead of a single 1.
     fn index(&self, column: usize) -> std::result::Result<i32, String> {
         match self.columns.column(column) {
-            Some((&[index], &[value])) if value == T::from(1) => Ok(index),
+            Some((&[index], &[value])) if value == T::ONE => Ok(index),
             Some((_, [])) => Err("no value".to_owned()),
             Some((_, &[value])) => Err(format!("the value {value:?}")),
             Some((&[index, ref others @ ..], values)) if others.iter().all(|&other| other == index) => {
-                let mut sum = T::default();
-                values.iter().for_each(|&value| sum += value);
-                if sum == T::from(1) { Ok(index) } else { Err(format!("the value {sum:?}")) }
+                let sum = values.iter().fold(T::default(), |sum, &value| sum.plus(value));
+                if sum == T::ONE { Ok(index) } else { Err(format!("the value {sum:?}")) }
             }
             Some((_, values)) => Err(format!("{} values", values.len())),
             None => Err("no column".to_owned()),
@@ -86,7 +85,7 @@ impl<T: Element> Samples<i32> for DenseOneHot<'_, '_, T> {
             let values = self.0.columns(column, 1)?;
             let mut others = values.iter().enumerate().filter(|(_, value)| **value != T::default());
             let found = match (others.next(), others.count()) {
-                (Some((index, &value)), 0) if value == T::from(1) => {
+                (Some((index, &value)), 0) if value == T::ONE => {
                     out.repeat(index as i32, 1);
                     continue;
                 }

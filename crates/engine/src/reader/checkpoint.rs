@@ -206,6 +206,7 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
             let element = match stream.element {
                 ElementType::Float => "float",
                 ElementType::Double => "double",
+                other => other.name(),
             };
             format!("{} {storage} {element} {:?}", stream.name, stream.shape)
         })

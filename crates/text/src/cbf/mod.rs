@@ -221,6 +221,7 @@ fn name_of(element: ElementType) -> &'static str {
     match element {
         ElementType::Float => "float",
         ElementType::Double => "double",
+        other => other.name(),
     }
 }
 
@@ -237,8 +238,8 @@ fn check_elements(header: &Header, element: ElementType, path: &str) -> Result<(
             let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
             let (found, expected) = (name_of(stream.element), name_of(element));
             let precision = match stream.element {
-                ElementType::Float => "‹float_precision›",
                 ElementType::Double => "‹double_precision›",
+                _ => "‹float_precision›",
             };
             Err(error
                 .with_detail(format!(

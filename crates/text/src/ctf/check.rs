@@ -41,8 +41,8 @@ impl TextFile {
     /// Checks a chunk; lists at most `most` findings.
     pub(super) fn check(&self, id: ChunkId, most: usize) -> ChunkCheck {
         let check = match self.element {
-            ElementType::Float => self.check_as::<f32>(id, most),
             ElementType::Double => self.check_as::<f64>(id, most),
+            _ => self.check_as::<f32>(id, most),
         };
         check.unwrap_or_else(|error| {
             let mut check = ChunkCheck::default();

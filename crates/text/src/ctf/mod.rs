@@ -364,8 +364,8 @@ impl TextFile {
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {
-            ElementType::Float => self.load_as::<f32>(&file, id),
             ElementType::Double => self.load_as::<f64>(&file, id),
+            _ => self.load_as::<f32>(&file, id),
         })
     }
 
@@ -568,8 +568,8 @@ impl TextFile {
             }
             let range = self.range(sequences, shift, i as u32);
             let failure = match self.element {
-                ElementType::Float => self.find_error::<f32>(id, range, left),
                 ElementType::Double => self.find_error::<f64>(id, range, left),
+                _ => self.find_error::<f32>(id, range, left),
             };
             if let Some(failure) = failure {
                 return self.error_of(failure);

@@ -225,7 +225,7 @@ fn memory_is_given_back_with_the_chunk() {
     let released = Arc::new(AtomicUsize::new(0));
     let owner: Arc<dyn Send + Sync> = Arc::new(Memory(Arc::clone(&released)));
     // SAFETY: statics live for ever.
-    let buffer = unsafe { Buffer::from_raw(VALUES.as_ptr().cast(), 8, Scalar::Float, owner) };
+    let buffer = unsafe { Buffer::from_raw(VALUES.as_ptr().cast(), 8, ElementType::Float, owner) };
     let loader = Arc::new(Loader::start(1).expect("a thread"));
     let chunk = UserChunk::arrays_with_keys(vec![StreamData::dense(buffer)], Keys::Numbers(vec![7, 8]));
     let chunk = load_one(&[dense(&[1])], chunk, &loader).expect("a chunk");
