@@ -169,8 +169,8 @@ pub mod user {
     pub use cntk_reader_core::format::ChunkInfo;
     pub use cntk_reader_core::format::user::transform::UserTransform;
     pub use cntk_reader_core::format::user::{
-        Array, Buffer, DenseArray, FetchedChunk, Keys, SequenceMatcher, Sequences, SparseArray,
-        StreamData, UserChunk, UserDeserializer, UserSequence,
+        Array, Buffer, DenseArray, FetchedChunk, Keys, SequenceMatcher, Sequences, SparseArray, StreamData,
+        UserChunk, UserDeserializer, UserSequence,
     };
     pub use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
     pub use cntk_reader_core::sequence::{SequenceId, SequenceInfo};

@@ -11,7 +11,7 @@ pub enum ElementType {
     Float = 1,
     /// 64-bit IEEE float, `f64`.
     Double = 2,
-    /// 16-bit IEEE float, `half::f16`.
+    /// 16-bit IEEE float, `$crate::stream::f16`.
     Float16 = 4,
     /// 16-bit signed integer, `i16`.
     Int16 = 6,
@@ -21,7 +21,7 @@ pub enum ElementType {
     Int32 = 17,
     /// 64-bit signed integer, `i64`.
     Int64 = 18,
-    /// Float with the exponent of `f32` and 8 bits of its mantissa, `half::bf16`.
+    /// Float with the exponent of `f32` and 8 bits of its mantissa, `$crate::stream::bf16`.
     BFloat16 = 19,
     /// A byte that is 0 or 1, `bool`.
     Bool = 20,
@@ -33,8 +33,8 @@ pub enum ElementType {
 macro_rules! for_elements {
     ($callback:ident) => {
         $callback! {
-            (Float, f32, "float32"), (Double, f64, "float64"), (Float16, half::f16, "float16"), (Int16, i16, "int16"),
-            (UInt8, u8, "uint8"), (Int32, i32, "int32"), (Int64, i64, "int64"), (BFloat16, half::bf16, "bfloat16"),
+            (Float, f32, "float32"), (Double, f64, "float64"), (Float16, $crate::stream::f16, "float16"), (Int16, i16, "int16"),
+            (UInt8, u8, "uint8"), (Int32, i32, "int32"), (Int64, i64, "int64"), (BFloat16, $crate::stream::bf16, "bfloat16"),
             (Bool, bool, "bool")
         }
     };
@@ -51,15 +51,42 @@ macro_rules! with_element {
     ($element:expr, $T:ident => $body:expr) => {{
         use $crate::stream::ElementType as Types;
         match $element {
-            Types::Float => { type $T = f32; $body }
-            Types::Double => { type $T = f64; $body }
-            Types::Float16 => { type $T = $crate::stream::f16; $body }
-            Types::Int16 => { type $T = i16; $body }
-            Types::UInt8 => { type $T = u8; $body }
-            Types::Int32 => { type $T = i32; $body }
-            Types::Int64 => { type $T = i64; $body }
-            Types::BFloat16 => { type $T = $crate::stream::bf16; $body }
-            Types::Bool => { type $T = bool; $body }
+            Types::Float => {
+                type $T = f32;
+                $body
+            }
+            Types::Double => {
+                type $T = f64;
+                $body
+            }
+            Types::Float16 => {
+                type $T = $crate::stream::f16;
+                $body
+            }
+            Types::Int16 => {
+                type $T = i16;
+                $body
+            }
+            Types::UInt8 => {
+                type $T = u8;
+                $body
+            }
+            Types::Int32 => {
+                type $T = i32;
+                $body
+            }
+            Types::Int64 => {
+                type $T = i64;
+                $body
+            }
+            Types::BFloat16 => {
+                type $T = $crate::stream::bf16;
+                $body
+            }
+            Types::Bool => {
+                type $T = bool;
+                $body
+            }
         }
     }};
 }
@@ -114,7 +141,9 @@ impl ElementType {
 }
 
 /// A type of values: see [`ElementType`].
-pub trait Element: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static {
+pub trait Element:
+    Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static
+{
     /// The element type of streams that have values of this type.
     const TYPE: ElementType;
 }
@@ -136,6 +165,12 @@ mod sealed {
 
         /// The value of a number: of a type of floats the nearest one, of integers the same.
         fn of_number(number: f64) -> Option<Self>;
+
+        /// The value as one of another type. `None` if that has no such integer.
+        fn to<T: Sealed>(self) -> Option<T>;
+
+        /// Whether it is neither infinite nor NaN.
+        fn is_finite(self) -> bool;
     }
 
     macro_rules! floats {
@@ -159,6 +194,16 @@ mod sealed {
                 fn of_number(number: f64) -> Option<$float> {
                     let from: fn(f64) -> $float = $from;
                     Some(from(number))
+                }
+
+                #[inline(always)]
+                fn to<T: Sealed>(self) -> Option<T> {
+                    T::of_number(self.into())
+                }
+
+                #[inline(always)]
+                fn is_finite(self) -> bool {
+                    <$float>::is_finite(self)
                 }
             }
         )*};
@@ -189,6 +234,15 @@ mod sealed {
                     let integer = number as i128;
                     if integer as f64 == number { Self::of_integer(integer) } else { None }
                 }
+
+                #[inline(always)]
+                fn to<T: Sealed>(self) -> Option<T> {
+                    T::of_integer(self.into())
+                }
+
+                fn is_finite(self) -> bool {
+                    true
+                }
             }
         )*};
     }
@@ -212,6 +266,14 @@ mod sealed {
 
         fn of_number(number: f64) -> Option<bool> {
             if number == 0.0 || number == 1.0 { Some(number == 1.0) } else { None }
+        }
+
+        fn to<T: Sealed>(self) -> Option<T> {
+            T::of_integer(self.into())
+        }
+
+        fn is_finite(self) -> bool {
+            true
         }
     }
 }

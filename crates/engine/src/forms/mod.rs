@@ -32,6 +32,13 @@ use cntk_reader_core::{Error, Result, with_element};
 use one_hot::{DenseOneHot, SparseOneHot};
 use samples::{DenseSamples, Samples, SparseSamples};
 
+/// A type of indices: `i32` or `i64`.
+pub trait Index: Element + From<i32> {}
+
+impl Index for i32 {}
+
+impl Index for i64 {}
+
 /// The forms of one stream of a minibatch.
 #[derive(Clone, Copy)]
 pub struct Forms<'m> {
@@ -84,11 +91,16 @@ impl<'m> Forms<'m> {
     }
 
     /// Writes the padded form of one-hot samples: (sequences, length) indices.
-    pub fn pad_indices(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
-        with_element!(self.element(), T => self.pad_indices_as::<T>(length, fill, out))
+    pub fn pad_indices<I: Index>(&self, length: usize, fill: I, out: &mut impl Output<I>) -> Result<()> {
+        with_element!(self.element(), T => self.pad_indices_as::<T, I>(length, fill, out))
     }
 
-    fn pad_indices_as<T: Element>(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
+    fn pad_indices_as<T: Element, I: Index>(
+        &self,
+        length: usize,
+        fill: I,
+        out: &mut impl Output<I>,
+    ) -> Result<()> {
         self.check_room(out.room(), self.padded_size(length, 1)?)?;
         match self.stream.storage() {
             Storage::Dense => self.pad_with(DenseOneHot(self.dense::<T>()?), length, fill, out),
@@ -116,11 +128,11 @@ impl<'m> Forms<'m> {
     }
 
     /// Writes the packed form of one-hot samples: (samples) indices.
-    pub fn pack_indices(&self, out: &mut impl Output<i32>) -> Result<()> {
-        with_element!(self.element(), T => self.pack_indices_as::<T>(out))
+    pub fn pack_indices<I: Index>(&self, out: &mut impl Output<I>) -> Result<()> {
+        with_element!(self.element(), T => self.pack_indices_as::<T, I>(out))
     }
 
-    fn pack_indices_as<T: Element>(&self, out: &mut impl Output<i32>) -> Result<()> {
+    fn pack_indices_as<T: Element, I: Index>(&self, out: &mut impl Output<I>) -> Result<()> {
         self.check_room(out.room(), self.packed_size(1)?)?;
         match self.stream.storage() {
             Storage::Dense => self.pack_with(DenseOneHot(self.dense::<T>()?), out),

@@ -2,7 +2,7 @@
 //! add up.
 
 use super::samples::{DenseSamples, Samples};
-use super::{Forms, Output};
+use super::{Forms, Index, Output};
 use crate::pack::SparseColumns;
 use crate::pack::layout::Run;
 use cntk_reader_core::Result;
@@ -41,30 +41,30 @@ impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
         }
     }
 
-    fn write_checked(&self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
+    fn write_checked<I: Index>(&self, run: Run, out: &mut impl Output<I>) -> Result<()> {
         let SparseColumns { indices, offsets, .. } = self.columns;
         let mut is_broken = false;
         out.extend(run.columns().map(|column| {
             let index = offsets.get(column).and_then(|&offset| indices.get(offset as usize));
             is_broken |= index.is_none();
-            index.copied().unwrap_or(0)
+            I::from(index.copied().unwrap_or(0))
         }));
         if is_broken { Err(self.forms.broken()) } else { Ok(()) }
     }
 }
 
-impl<T: Element> Samples<i32> for SparseOneHot<'_, '_, T> {
+impl<T: Element, I: Index> Samples<I> for SparseOneHot<'_, '_, T> {
     fn width(&self) -> usize {
         1
     }
 
-    fn write(&mut self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
+    fn write(&mut self, run: Run, out: &mut impl Output<I>) -> Result<()> {
         if self.is_checked {
             return self.write_checked(run, out);
         }
         for (sample, column) in run.columns().enumerate() {
             match self.index(column) {
-                Ok(index) => out.repeat(index, 1),
+                Ok(index) => out.repeat(index.into(), 1),
                 Err(found) => return Err(self.forms.not_one_hot(run.number, sample, &found)),
             }
         }
@@ -75,18 +75,18 @@ impl<T: Element> Samples<i32> for SparseOneHot<'_, '_, T> {
 /// One-hot samples that are stored dense, as truncated minibatches have them.
 pub(super) struct DenseOneHot<'m, 'f, T>(pub DenseSamples<'m, 'f, T>);
 
-impl<T: Element> Samples<i32> for DenseOneHot<'_, '_, T> {
+impl<T: Element, I: Index> Samples<I> for DenseOneHot<'_, '_, T> {
     fn width(&self) -> usize {
         1
     }
 
-    fn write(&mut self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
+    fn write(&mut self, run: Run, out: &mut impl Output<I>) -> Result<()> {
         for (sample, column) in run.columns().enumerate() {
             let values = self.0.columns(column, 1)?;
             let mut others = values.iter().enumerate().filter(|(_, value)| **value != T::default());
             let found = match (others.next(), others.count()) {
                 (Some((index, &value)), 0) if value == T::ONE => {
-                    out.repeat(index as i32, 1);
+                    out.repeat((index as i32).into(), 1);
                     continue;
                 }
                 (Some((_, value)), 0) => format!("the value {value:?}"),

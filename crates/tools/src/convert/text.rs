@@ -186,13 +186,13 @@ fn write_sample(
 
 fn write_value(bytes: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
     let written = match element {
-        ElementType::Float => {
-            let bits = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-            digits::write_f32(f32::from_bits(bits), out)?
-        }
         ElementType::Double => {
             let bits = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             digits::write_f64(f64::from_bits(bits), out)?
+        }
+        _ => {
+            let bits = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+            digits::write_f32(f32::from_bits(bits), out)?
         }
     };
     if written { Ok(()) } else { Err(Error::data("No text is read as the bits of this value.")) }

@@ -89,7 +89,8 @@ impl Chain {
         reproducible: bool,
     ) -> Result<Chain> {
         if !element.is_real() {
-            let message = format!("Transforms change images of float32 or float64, not of {}.", element.name());
+            let message =
+                format!("Transforms change images of float32 or float64, not of {}.", element.name());
             let detail = "Deliver the stream as float32, or remove its transforms.";
             return Err(Error::argument(message).with_detail(detail));
         }
