@@ -65,6 +65,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
 ) -> cntk_reader_status {
     call(error, || {
         let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // A length that is too short is an error also where nothing is written.
+        forms.padded_size(length, 1)?;
         if value_capacity > 0 {
             with_element!(forms.element(), T => {
                 let fill = fill_of::<T>(fill)?;
@@ -133,6 +135,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
 ) -> cntk_reader_status {
     call(error, || {
         let forms = given(minibatch, "minibatch")?.forms(index)?;
+        forms.padded_size(length, 1)?;
         if index_capacity > 0 {
             // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as documented above.
             unsafe {

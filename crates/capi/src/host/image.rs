@@ -23,7 +23,7 @@ pub struct cntk_reader_image {
     pub height: u32,
     /// Values of a pixel, at least 1.
     pub channels: u32,
-    /// Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
+    /// Type of the values, a cntk_reader_element: `UINT8`, `FLOAT` or `DOUBLE`.
     pub element: u32,
     /// 1 if the values are in the order that `Transpose` makes: channel after channel, each row after row. Else 0.
     pub is_planar: u32,
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(copy.pixels, Pixels::Doubles(vec![1.5, -2.0, 0.25]));
         assert_eq!(
             cntk_reader_image::of(&copy).element,
-            cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE as u32
+            ElementType::Double as u32
         );
     }
 

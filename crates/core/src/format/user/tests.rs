@@ -9,6 +9,7 @@ use crate::format::loader::Loader;
 use crate::format::loading::load;
 use crate::format::{Chunk, Deserializer, Lengths, Loaded};
 use crate::sequence::SequenceId;
+use crate::stream::ElementType;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn dense(shape: &[usize]) -> StreamInfo {
