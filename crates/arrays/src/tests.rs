@@ -176,9 +176,9 @@ fn errors_say_what_to_do() {
         ("dims", of_text("{'shape': (1, -2)}"), 24, "Expected the size of a dimension"),
         (
             "inexact",
-            [header("<i4", &[2]), [7i32, i32::MAX].map(i32::to_le_bytes).concat()].concat(),
-            132,
-            "has the number 2147483647 in row 1",
+            [header("<u8", &[2]), [7u64, 1 << 63].map(u64::to_le_bytes).concat()].concat(),
+            136,
+            "has the number 9223372036854775808 in row 1. A stream of int64 cannot hold it",
         ),
     ] {
         files.write(name, &bytes);

@@ -176,7 +176,7 @@ fn impossible_data_are_refused() {
     assert!(of(&[2], strided(6, 0, 2, &[1])).contains("1 strides instead of 2"));
     let shaped = DenseArray { shape: Some(vec![3]), ..with_samples(counting(9), 3) };
     assert!(of(&[2], shaped).contains("a sample has the shape [3], the stream [2]"));
-    assert!(of(&[1], with_samples(vec![1f64], 1)).contains("Double"));
+    assert!(of(&[1], with_samples(vec![1f64], 1)).contains("float64"));
     // Samples that share their bytes, or have none, can be any number: none of them is visited.
     assert_eq!(of(&[], strided(1, 0, 1 << 60, &[0])), "1152921504606846976 sequences are too many.");
     assert_eq!(of(&[0], with_samples(counting(0), 1 << 60)), "1152921504606846976 sequences are too many.");
@@ -404,7 +404,7 @@ fn sequences_are_fetched_and_checked() {
 
     for (index, message) in [
         (1, "3 values are no whole number of samples of 2"),
-        (2, "The values are f64, those of the stream Float"),
+        (2, "The values are float64, those of the stream float32"),
         (3, "The stream is dense"),
         (4, "has the index 5, but a sample has 5 values"),
         (5, "1 values, but 2 indices"),
