@@ -1,5 +1,6 @@
 //! Decoding of images, compared with what CNTK 2.7 and libjpeg-turbo made of the same files.
 
+#![cfg(feature = "images")]
 #![allow(unsafe_code, reason = "an allocator that counts")]
 // What these helpers unwrap are files of the project.
 #![allow(clippy::unwrap_used)]

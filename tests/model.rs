@@ -1,5 +1,7 @@
 //! The engine against a naive reader: random data, orders, workers and uses, minibatch by minibatch.
 
+#![cfg(feature = "compression")]
+
 mod common;
 mod naive;
 

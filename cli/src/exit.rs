@@ -1,9 +1,7 @@
 //! How the program ends: the exit codes, and what is said of a failure.
 
-use crate::args::Global;
 use cntk_reader::ErrorKind;
 use std::io;
-use std::process::ExitCode;
 
 /// Exit codes. They are part of the program's interface: `docs/tool.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,9 +55,9 @@ impl From<io::Error> for Failure {
 /// What a command returns.
 pub type Outcome = Result<Exit, Failure>;
 
-/// Ends the program: reports a failure on standard error, and gives the exit code.
-pub fn end(outcome: Outcome, _global: &Global) -> ExitCode {
-    let exit = match outcome {
+/// Reports a failure on standard error; returns the exit code.
+pub fn end(outcome: Outcome) -> Exit {
+    match outcome {
         Ok(exit) => exit,
         Err(Failure::Library(error)) => {
             eprintln!("error: {error}");
@@ -79,6 +77,5 @@ pub fn end(outcome: Outcome, _global: &Global) -> ExitCode {
             eprintln!("error: Cannot write to standard output: {error}.");
             Exit::Io
         }
-    };
-    ExitCode::from(exit as u8)
+    }
 }

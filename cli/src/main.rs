@@ -1,47 +1,7 @@
-//! `cntk-reader`: looks at CNTK's training data, checks and converts them.
-//!
-//! Each command is a module of [`commands`]. What they share: [`args`] describes the command line, [`input`] turns a path into
-//! data, [`open`] does so with options of the command line, [`output`] writes results, [`progress`] shows how far a long command
-//! has come, [`exit`] says how the program ends.
+//! The program `cntk-reader`.
 
-mod args;
-#[cfg_attr(not(feature = "arrow"), path = "no_arrow.rs")]
-mod arrow;
-mod commands;
-mod exit;
-mod input;
-mod npy;
-mod open;
-mod output;
-mod progress;
-
-use args::{Args, Command};
-use clap::Parser;
-use cntk_reader::LogLevel;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    cntk_reader::set_threads(args.global.threads.map_or(0, |threads| threads as usize));
-    let global = &args.global;
-    let least = if global.quiet { LogLevel::Error } else { LogLevel::Warning };
-    cntk_reader::set_log_sink(Some(Arc::new(move |level, line| match level {
-        LogLevel::Error => eprintln!("error: {line}"),
-        LogLevel::Warning if level <= least => eprintln!("warning: {line}"),
-        _ => {}
-    })));
-    let outcome = match &args.command {
-        Command::Info(options) => commands::info::run(options, global),
-        Command::Validate(options) => commands::validate::run(options, global),
-        Command::Head(options) => commands::head::head(options, global),
-        Command::Sample(options) => commands::head::sample(options, global),
-        Command::Index(options) => commands::index::run(options, global),
-        Command::Convert(options) => commands::convert::run(options, global),
-        Command::Bench(options) => commands::bench::run(options, global),
-        Command::Order(options) => commands::order::run(options, global),
-        Command::Completions(options) => commands::generate::completions(options),
-        Command::Man(options) => commands::generate::man(options),
-    };
-    exit::end(outcome, global)
+    ExitCode::from(cntk_reader_cli::run(std::env::args_os()))
 }

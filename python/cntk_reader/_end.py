@@ -31,9 +31,26 @@ def _at_exit() -> None:
         _native.await_calls()
         for source in sources:
             source._end()
-    except KeyboardInterrupt:
-        # Users' code does not come back. Python would end its thread, and that would end the process by a signal.
+    except BaseException as error:
+        # A handler of a signal has raised it, and users' code may not come back. Python would
+        # ignore the exception and end the threads of that code, which ends the process by SIGABRT.
+        _leave(error)
+
+
+def _leave(error: BaseException) -> None:
+    """Ends the process at once, with the exit code that an uncaught exception gives."""
+    code: object = 1
+    try:
+        if isinstance(error, KeyboardInterrupt):
+            code = 130
+        elif isinstance(error, SystemExit):
+            code = 0 if error.code is None else error.code
+            if not isinstance(code, int):
+                print(code, file=sys.stderr)
+        else:
+            sys.excepthook(type(error), error, error.__traceback__)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-        os._exit(130)
+    finally:
+        os._exit(code & 0xFF if isinstance(code, int) else 1)

@@ -10,7 +10,7 @@
 //! - other threads, which can only be daemons, are waited for until they have left the extension's
 //!   functions, and park where they enter one afterwards. Their calls are cancelled.
 
-use crate::{callback, interrupt};
+use crate::{callback, errors, forms, interrupt};
 use cntk_reader_core::runtime::exit;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -89,9 +89,12 @@ fn after_fork_in_child() {
 /// From now on no callback begins, and threads other than the main one do not return from the
 /// library.
 #[pyfunction]
-fn end_calls() {
+fn end_calls(py: Python<'_>) -> PyResult<()> {
     exit::refuse();
     IS_ENDING.store(true, Ordering::SeqCst);
+    // Finalizers that run later may use minibatches, and get errors.
+    errors::prepare(py)?;
+    forms::prepare(py)
 }
 
 /// Waits until no other thread is in a callback, nor in a function of the extension. Raises

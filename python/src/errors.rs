@@ -1,5 +1,6 @@
 //! Errors of the library as exceptions of Python, and exceptions as causes of errors.
 
+use crate::ending::Section;
 use cntk_reader::{Error, ErrorKind, Result};
 use cntk_reader_core::error::{Cause, ExceptionClass};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
@@ -48,6 +49,8 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     {
         return exception.clone_ref(py);
     }
+    // Making one runs Python code.
+    let _section = Section::enter(py);
     match made(py, error) {
         Ok(exception) => {
             if let Some(Raised { exception: cause, .. }) = raised {
@@ -59,12 +62,23 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
+/// `ReaderError` and `ReaderValueError`.
+fn classes(py: Python<'_>) -> PyResult<(&Bound<'_, PyType>, &Bound<'_, PyType>)> {
+    const MODULE: &str = "cntk_reader._errors";
+    let general = READER_ERROR.import(py, MODULE, "ReaderError")?;
+    Ok((general, READER_VALUE_ERROR.import(py, MODULE, "ReaderValueError")?))
+}
+
+/// Finds the classes while modules can still be imported.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    classes(py).map(drop)
+}
+
 fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let (general, of_values) = classes(py)?;
     let class = match error.class() {
-        ExceptionClass::InvalidArgument => {
-            READER_VALUE_ERROR.import(py, "cntk_reader._errors", "ReaderValueError")?
-        }
-        _ => READER_ERROR.import(py, "cntk_reader._errors", "ReaderError")?,
+        ExceptionClass::InvalidArgument => of_values,
+        _ => general,
     };
     let exception = class.call1((error.to_string(),))?;
     let place = error.location();

@@ -45,6 +45,12 @@ pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
     Ok(classes[kind as usize].bind(py))
 }
 
+/// Finds the classes while modules can still be imported.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    Dtype::Float.descriptor(py)?;
+    tuple(py, Kind::Padded).map(drop)
+}
+
 /// A rule of `cntk_reader._rules` for values that are not of the plain type.
 fn rule<'py>(
     value: &Bound<'py, PyAny>,
@@ -53,6 +59,7 @@ fn rule<'py>(
     what: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
+    let _section = Section::enter(py);
     let limits = PyTuple::new(py, arguments.as_ref())?;
     let first = PyTuple::new(py, [what.into_pyobject(py)?.into_any(), value.clone()])?;
     let all = first.as_sequence().concat(limits.as_sequence())?.to_tuple()?;

@@ -20,6 +20,7 @@ mod options;
 mod process;
 mod source;
 mod steps;
+mod tool;
 mod transform;
 mod user;
 mod watchdog;
@@ -42,7 +43,8 @@ mod _native {
         files::add(module)?;
         options::add_to(module)?;
         process::add(module)?;
-        source::add(module)
+        source::add(module)?;
+        tool::add(module)
     }
 }
 

@@ -128,6 +128,7 @@ impl Minibatch {
     /// view.
     #[getter]
     fn keys_of_sequences<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(slf.py());
         let keys = &slf.get().minibatch().keys;
         // SAFETY: the keys of a minibatch do not move until it is freed, and the array is
         // read-only.

@@ -1,5 +1,6 @@
 //! Options of a reader as dictionaries of Python.
 
+use crate::ending::Section;
 use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
 use cntk_reader::language::values::{Value, Values, check};
@@ -208,7 +209,10 @@ pub fn configuration(text: Option<&str>, path: Option<&Path>) -> Result<Config> 
 #[pyfunction]
 #[pyo3(signature = (text = None, path = None))]
 fn readers(py: Python<'_>, text: Option<String>, path: Option<Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
-    let path = path.as_ref().map(self::path).transpose()?;
+    let path = {
+        let _section = Section::enter(py);
+        path.as_ref().map(self::path).transpose()?
+    };
     let canceller = Canceller::new();
     let ended = canceller.clone();
     interruptible(py, &canceller, move || {

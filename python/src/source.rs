@@ -288,8 +288,17 @@ impl Content {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        let Some(content) = self.content.get_mut() else { return };
-        if Python::try_attach(|py| content.release(py)).is_none()
+        let Some(content) = self.content.take() else { return };
+        let mut place = Some(content);
+        let freed = Python::try_attach(|py| {
+            // The last reference to a user's object may go here, whose `__del__` runs then.
+            let _section = Section::enter(py);
+            if let Some(content) = place.take() {
+                content.release(py);
+            }
+        });
+        if freed.is_none()
+            && let Some(content) = place.as_mut()
             && let Ok(opened) = content.opened.get_mut()
         {
             // The interpreter has ended: the memory goes with the process.
@@ -331,6 +340,8 @@ impl Source {
         transforms: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<()> {
         let py = slf.py();
+        // Users' objects are asked here.
+        let _section = Section::enter(py);
         let values = options.map(|options| options::values(py, options)).transpose()?;
         let own_users = users.iter().map(|(_, user)| User::new(user));
         let own_users = own_users.collect::<PyResult<Vec<_>>>()?;

@@ -240,9 +240,10 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         for ending in ("", "source.close()\n", "del source\n"):
             command = [sys.executable, "-c", program + ending]
-            result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((result.stdout, result.stderr, result.returncode), ("interrupted\n", "", 0))
 
 

@@ -1,5 +1,6 @@
 //! Files that fail, processes that are killed, and long runs: every fault at every call of the operating system, `kill -9` at every
 //! call that writes, and many readers at once for as long as you like.
+#![cfg(all(feature = "compression", feature = "images"))]
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod calls;

@@ -1,5 +1,7 @@
 //! Formats, from files to minibatches.
 
+#![cfg(all(feature = "compression", feature = "images", feature = "speech"))]
+
 #[path = "../common/mod.rs"]
 mod common;
 

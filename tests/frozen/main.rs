@@ -4,6 +4,8 @@
 //! `CNTK_READER_RECORD=1` writes the records anew. A change of a record is a decision: say why in
 //! the commit that has it.
 
+#![cfg(all(feature = "compression", feature = "images"))]
+
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../golden/unpack.rs"]

@@ -1,5 +1,6 @@
 //! Compressed data and data elsewhere give the minibatches of the plain files in the file system.
 
+#![cfg(feature = "compression")]
 #![allow(unsafe_code, reason = "set_var, before other threads start")]
 
 mod safe;

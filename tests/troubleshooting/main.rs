@@ -2,6 +2,8 @@
 //!
 //! `UPDATE_PAGE=1 cargo test --test troubleshooting` writes the messages into the page; what they mean is written by hand.
 
+#![cfg(feature = "images")]
+
 mod formats;
 
 use cntk_reader::{

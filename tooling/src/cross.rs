@@ -43,10 +43,16 @@ const TEST_RUNNER: &str = "CNTK_READER_TEST_RUNNER";
 /// the emulator if they are missing.
 pub fn aarch64(project: &Project) -> Result<Project> {
     tools::need(project, &[Tool::CrossCxx, Tool::Emulator, Tool::CrossRust])?;
+    let cross = without_compiler(project)?;
+    Ok(Project { target: project.target.join(PROCESSOR), cross: Some(cross), ..project.clone() })
+}
+
+/// The Rust compiler and the emulator alone. The error names them if they are missing.
+pub fn without_compiler(project: &Project) -> Result<Cross> {
+    tools::need(project, &[Tool::Emulator, Tool::CrossRust])?;
     let rustc = rustc(project).context("the Rust compiler for aarch64 is gone")?;
     let emulator = emulator().context("the emulator is gone")?;
-    let target = project.target.join("aarch64");
-    Ok(Project { target, cross: Some(Cross { rustc, emulator }), ..project.clone() })
+    Ok(Cross { rustc, emulator })
 }
 
 /// A Rust compiler with the standard library for [`TARGET`]: `$RUSTC`, that of `PATH`, or Debian's.
@@ -82,6 +88,11 @@ impl Cross {
             .env("CARGO_INCREMENTAL", "0")
             .env("CC_aarch64_unknown_linux_gnu", format!("{PREFIX}gcc"))
             .env("AR_aarch64_unknown_linux_gnu", format!("{PREFIX}ar"))
+    }
+
+    /// Makes a program that runs cargo use the Rust compiler that has the target's library.
+    pub fn compile_by(&self, run: Run) -> Run {
+        run.env("RUSTC", &self.rustc)
     }
 
     /// The emulator with its options, to which a program and its arguments are added.

@@ -204,33 +204,11 @@ fn libraries(project: &Project, dist: &Dist, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the extension module of the Python package in release mode, once; returns its path. It
-/// loads on older systems than this one.
+/// Builds the extension module of the Python package in release mode; returns its path. It is for
+/// this machine.
 pub fn extension(project: &Project) -> Result<PathBuf> {
-    /// What was built where, and whether it was hardly optimized.
-    static BUILT: Mutex<Vec<(PathBuf, bool)>> = Mutex::new(Vec::new());
-    let mut built = alone(&BUILT);
-    let scratch = project.target.join("xtask/extension");
-    let file = scratch.join("_native.abi3.so");
-    if built.contains(&(file.clone(), project.quick)) {
-        return Ok(file);
-    }
-    built.retain(|(known, _)| *known != file);
-    tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
-    let build = release(project, "rustc").args(["--package", "cntk-reader-python", "--lib"]);
-    build.args(["--crate-type", "staticlib"]).go()?;
-    let archive = project.release_folder().join("lib_native.a");
-    std::fs::create_dir_all(&scratch)?;
-    let compiler = project.compiler();
-    let compat = newer_names(project, &compiler, &scratch)?;
-    let exports = ["PyInit__native".to_owned()];
-    let inputs = vec![format!("-Wl,-u,{}", exports[0]), portable::text(&archive)?, portable::text(&compat)?];
-    let host = Some(("", &["Py", "_Py"][..]));
-    let library = Library { file: &file, inputs, exports: &exports, host, age: Age::Gcc5, has_lines: true };
-    library.link(project, &compiler, &scratch)?;
-    portable::check(project, &file, None, Age::Gcc5)?;
-    built.push((file.clone(), project.quick));
-    Ok(file)
+    release(project, "build").args(["--package", "cntk-reader-python", "--lib"]).go()?;
+    Ok(project.release_folder().join("lib_native.so"))
 }
 
 /// Links the shared library, so that it loads on older systems than this one.

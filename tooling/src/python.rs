@@ -7,10 +7,8 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Packages that tests and examples need, and the build of the package itself before Python 3.11.
-/// What needs PyTorch or JAX is tested by the step `torch`.
-const PACKAGES: [&str; 7] =
-    ["numpy", "scipy", "pandas", "pyarrow", "fsspec", "tqdm", "tomli>=1.1; python_version < '3.11'"];
+/// Packages that tests and examples need. What needs PyTorch or JAX is tested by the step `torch`.
+const PACKAGES: [&str; 6] = ["numpy", "scipy", "pandas", "pyarrow", "fsspec", "tqdm"];
 
 /// The oldest Python that the module runs on.
 const OLDEST: &str = "3.9";

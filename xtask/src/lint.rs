@@ -14,7 +14,7 @@ const CONFIGURATION: &str = "python/pyproject.toml";
 const STYLED: [&str; 2] = ["python", "examples"];
 
 /// What has types without exception.
-const TYPED: [&str; 3] = ["python/cntk_reader", "python/_build/backend.py", "examples"];
+const TYPED: [&str; 2] = ["python/cntk_reader", "examples"];
 
 /// What is checked against PyTorch and JAX themselves.
 const WITH_TORCH: [&str; 3] =

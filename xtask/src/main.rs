@@ -119,9 +119,10 @@ cargo xtask COMMAND [OPTIONS]
       --version V          2.7 (default), 2.6, 2.5.1, or all
       --short              the cases of the step in `cargo xtask test`
       --below-original     CNTK's composite module over this project's others
-  wheel                    the Python package as one file under target/wheel, library and command-line tool inside
-      --sdist              its sources instead, which pip builds by cargo
-      --target aarch64     for this processor; takes a cross compiler and Rust's library for it
+  wheel                    the Python package as one file under target/wheel, library and command-line tool inside; maturin
+                           and Zig, which it takes from PyPI, build it for glibc 2.17 and newer
+      --sdist              its sources instead, which pip builds by maturin and cargo
+      --target aarch64     for this processor; takes Rust's library for it, and an emulator
   port                     other processors: the Rust tests and the golden records on 64-bit ARM under an emulator, and the
                            refusal of processors on which the library would be wrong
       --short              the tests of the library's modules, and every tenth record

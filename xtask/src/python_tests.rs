@@ -54,14 +54,17 @@ pub fn step(project: &Project) -> Result<Tally> {
         Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
-    let checkout = variables(project)?.map(|(name, value)| (name, value.into_os_string()));
     let wheel = wheel::build(project)?;
     let checks = wheel::check(project, &wheel)?;
     std::thread::scope(|scope| {
         let tested = scope.spawn(|| {
             let of_wheel = tests_of_wheel(project, &python, &wheel)?;
-            // Users have the wheel; the checkout has the same files and the same library.
-            Ok(if project.long { of_wheel.and(tests(project, &python, &checkout)?) } else { of_wheel })
+            if !project.long {
+                // Users have the wheel; the checkout has the same files and the same library.
+                return Ok(of_wheel);
+            }
+            let checkout = variables(project)?.map(|(name, value)| (name, value.into_os_string()));
+            Ok(of_wheel.and(tests(project, &python, &checkout)?))
         });
         let installed = from_source(project, &python).and_then(|()| in_each_python(project, &wheel));
         let tested = tested.join().unwrap_or_else(|_| bail!("the thread that ran the tests has panicked"))?;
@@ -147,8 +150,11 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     let sources = wheel::source(project)?;
     let site = project.target.join("python/site-from-source");
     empty_folder(&site)?;
-    let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+    let tools = wheel::tools(project)?;
+    let pip = project.run(&tools.join("python").to_string_lossy()).args(["-m", "pip", "install", "-q"]);
     let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
+    // pip runs maturin by its name.
+    let pip = pip.env("PATH", wheel::path_with(&tools)?);
     // Files of the distribution have no times, so cargo would take what it built before for theirs.
     let built = project.target.join("xtask/from-source");
     empty_folder(&built)?;
@@ -157,9 +163,9 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     let pip =
         pip.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     pip.arg("--target").arg(&site).arg(&sources).go()?;
-    let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &site);
-    run.args(["-c", FIRST_PROGRAM]).arg(project.path("examples/data/digits.train.ctf")).go()?;
-    project.run(&site.join("bin/cntk-reader").to_string_lossy()).arg("--version").go().map(drop)
+    let run = || project.run(&python.to_string_lossy()).env("PYTHONPATH", &site);
+    run().args(["-c", FIRST_PROGRAM]).arg(project.path("examples/data/digits.train.ctf")).go()?;
+    run().args(["-m", "cntk_reader", "--version"]).go().map(drop)
 }
 
 /// The program of a Python: on the path, or of pyenv.

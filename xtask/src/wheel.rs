@@ -1,36 +1,43 @@
-//! `cargo xtask wheel`: the Python package with its extension module and the command-line tool, as
-//! one file for CPython 3.9 and newer; and the checks that make its name true: what the programs in
-//! it ask of a system is what the platform in the name promises.
+//! `cargo xtask wheel`: the Python package, in which the command-line tool is, as one file for
+//! CPython 3.9 and newer, by maturin; and the checks that make its name true.
+//!
+//! Users' wheels are compiled and linked by Zig, whose C library is that of the oldest system in
+//! the name. Zig shares no object with the compilers of other commands, so tests build wheels for
+//! this machine alone, except in their long form.
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
+use serde_json::Value;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use tooling::cross::{self, Cross};
 use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
-use tooling::{cross, dist, portable, python};
+use tooling::{dist, portable, python};
 
 mod aarch64;
+mod licences;
 
-/// The systems that a wheel is for, as in its name, but for the processor: glibc 2.17 or newer.
-const PLATFORM: &str = "manylinux_2_17";
+/// They build and check packages.
+const TOOLS: [&str; 4] = ["abi3audit==0.0.26", "auditwheel==6.8.2", "maturin==1.16.0", "twine==7.0.0"];
 
-/// Packs wheels and source distributions.
-const BACKEND: &str = "python/_build/backend.py";
+/// The compiler for C, and the linker, of wheels for other systems than this one.
+const ZIG: &str = "ziglang==0.17.1";
 
-/// Libraries that every such system has, of those that the standard of these names (PEP 600)
-/// permits.
-const PERMITTED: [&str; 6] =
-    ["libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1"];
+/// The systems that such a wheel is for: glibc 2.17 or newer.
+const OLDEST: &str = "manylinux_2_17";
+
+/// This machine's target.
+const OWN: &str = "x86_64-unknown-linux-gnu";
 
 /// A wheel to make.
 pub struct Wheel<'a> {
-    /// The checkout.
     project: &'a Project,
-    /// The checkout as it is built for the wheel's processor.
-    built: &'a Project,
-    /// The name of the wheel's platform.
-    platform: String,
+    /// The compiler and the emulator, where it is for another processor than this machine's.
+    cross: Option<Cross>,
+    /// It is for users, not for this machine alone.
+    is_portable: bool,
 }
 
 /// Makes the wheel, or the source distribution.
@@ -45,12 +52,13 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     }
     let file = match (is_source, processor.as_str()) {
         (true, _) => source(project)?,
-        (false, "x86_64") => Wheel::of(project).build_and_check()?,
+        (false, "x86_64") => Wheel { project, cross: None, is_portable: true }.build_and_check()?,
         (false, "aarch64") => {
-            let built = cross::aarch64(project)?;
-            let wheel = Wheel::for_aarch64(project, &built).build_and_check()?;
-            aarch64::run(project, &built, &wheel)?;
-            wheel
+            let cross = cross::without_compiler(project)?;
+            let wheel = Wheel { project, cross: Some(cross.clone()), is_portable: true };
+            let file = wheel.build_and_check()?;
+            aarch64::run(project, &cross, &file, &project.target.join(cross::PROCESSOR))?;
+            file
         }
         (false, other) => bail!("There are wheels for x86_64 and aarch64, not for '{other}'"),
     };
@@ -69,122 +77,148 @@ pub fn check(project: &Project, wheel: &Path) -> Result<usize> {
 }
 
 impl<'a> Wheel<'a> {
+    /// The wheel that tests use.
     fn of(project: &'a Project) -> Wheel<'a> {
-        Wheel { project, built: project, platform: format!("{PLATFORM}_x86_64") }
-    }
-
-    fn for_aarch64(project: &'a Project, built: &'a Project) -> Wheel<'a> {
-        Wheel { project, built, platform: format!("{PLATFORM}_{}", cross::PROCESSOR) }
+        Wheel { project, cross: None, is_portable: !project.quick || project.long }
     }
 
     fn build_and_check(&self) -> Result<PathBuf> {
         let wheel = self.build()?;
-        say!("\n{} checks of the programs in it passed", self.check(&wheel)?);
+        say!("\n{} checks of it passed", self.check(&wheel)?);
         Ok(wheel)
     }
 
-    fn build(&self) -> Result<PathBuf> {
-        let built = self.built;
-        let what = format!("extension and tool, release mode, into {}", built.shown("xtask"));
-        let (extension, tool) =
-            self.project.part(&what, || Ok((dist::extension(built)?, dist::tool_program(built)?)))?;
-        // The guide installs the wheel that is there.
-        for entry in std::fs::read_dir(folder(built)).into_iter().flatten().flatten() {
-            if entry.path().extension().is_some_and(|extension| extension == "whl") {
-                std::fs::remove_file(entry.path())?;
-            }
-        }
-        let backend = backend(self.project, built)?.arg("--extension").arg(extension);
-        let backend = backend.arg("--tool").arg(tool).args(["--platform", &self.platform]);
-        packed(built, backend.args(["--strip", &built.binutil("strip")]))
+    fn target(&self) -> &'static str {
+        if self.cross.is_some() { cross::TARGET } else { OWN }
     }
 
-    /// Checks a wheel: its name, and the programs in it. Returns the number of checks.
-    fn check(&self, wheel: &Path) -> Result<usize> {
-        let (project, platform) = (self.project, &self.platform);
-        let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
-        ensure!(name.ends_with(&format!("-cp39-abi3-{platform}.whl")), "{name} is not for {platform}");
-        let scratch = self.built.target.join("xtask/wheel");
-        unpack(project, wheel, &scratch)?;
-        let mut programs = Vec::new();
-        find_programs(&scratch, &mut programs)?;
-        ensure!(programs.len() == 2, "{name} has {} programs, not an extension and a tool", programs.len());
-        for program in &programs {
-            check_program(project, program)?;
+    /// The platform in its name.
+    fn platform(&self) -> String {
+        let processor = if self.cross.is_some() { cross::PROCESSOR } else { "x86_64" };
+        format!("{}_{processor}", if self.is_portable { OLDEST } else { "linux" })
+    }
+
+    /// Each processor has a folder, because `pip` refuses wheels for others.
+    fn folder(&self) -> PathBuf {
+        let target = &self.project.target;
+        if self.cross.is_some() { target.join(cross::PROCESSOR).join("wheel") } else { target.join("wheel") }
+    }
+
+    fn build(&self) -> Result<PathBuf> {
+        let (project, folder) = (self.project, self.folder());
+        // The guide installs the wheel that is there.
+        for old in wheels(&folder)? {
+            std::fs::remove_file(old)?;
         }
-        Ok(1 + 4 * programs.len())
+        licences::write(project, self.target())?;
+        let maturin =
+            maturin(project, self.is_portable)?.arg("build").arg("--release").arg("--out").arg(&folder);
+        let maturin = match &self.cross {
+            Some(cross) => cross.compile_by(maturin).args(["--target", self.target()]),
+            None => maturin,
+        };
+        let maturin = match self.is_portable {
+            true => maturin.args(["--zig", "--auditwheel", "check", "--compatibility", OLDEST]),
+            // With symbols, the crate is the one that cargo has compiled for the checkout.
+            false => maturin.args(["--compatibility", "linux", "--strip", "false"]),
+        };
+        project.part(&format!("wheel for {}, release mode", self.platform()), || maturin.go())?;
+        wheels(&folder)?.pop().context("maturin has made no wheel")
+    }
+
+    /// Checks a wheel: its name, its description, and what its extension module asks of Python; if
+    /// it is for users, also what that asks of the system, and that nothing in it names a folder of
+    /// this machine, as symbols for debuggers do. Returns the number of checks.
+    fn check(&self, wheel: &Path) -> Result<usize> {
+        let (project, platform) = (self.project, self.platform());
+        let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
+        let (_, tag) =
+            name.split_once("-cp39-abi3-").with_context(|| format!("{name} is not for all Pythons"))?;
+        ensure!(tag.split('.').any(|known| known == platform), "{name} is not for {platform}");
+        let tools = tools(project)?;
+        let tool = |name: &str| project.run(&tools.join(name).to_string_lossy()).named(name);
+        tool("twine").args(["check", "--strict"]).arg(wheel).go()?;
+        tool("abi3audit").args(["--strict", "--verbose"]).arg(wheel).go()?;
+        if !self.is_portable {
+            return Ok(3);
+        }
+        let scratch = project.target.join("xtask/wheel");
+        unpack(project, wheel, &scratch)?;
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let mut folders = vec![portable::text(&project.root)?, portable::text(&project.target)?];
+        folders.extend(home.iter().map(|home| portable::text(home)).collect::<Result<Vec<_>>>()?);
+        // `/` is everywhere.
+        folders.retain(|folder| folder.len() > 1);
+        let texts = folders.iter().flat_map(|folder| ["-e", folder]);
+        let search = project.run("find").arg(&scratch).args(["-type", "f", "-exec", "grep", "-lF"]);
+        let found = search.args(texts).args(["{}", ";"]).output()?;
+        ensure!(
+            found.is_empty(),
+            "Files in {name} name folders of this machine ({}):\n{found}",
+            folders.join(", ")
+        );
+        let audit = tool("auditwheel").args(["show", "--json"]).arg(wheel).output()?;
+        let found: Value = serde_json::from_str(&audit)?;
+        ensure!(found["overall_tag"] == *platform, "{name} is not for {platform}. auditwheel says:\n{audit}");
+        Ok(5)
     }
 }
 
 /// Unpacks a wheel into an empty folder.
 fn unpack(project: &Project, wheel: &Path, folder: &Path) -> Result<()> {
     empty_folder(folder)?;
-    let python = python::environment(project)?.map_err(anyhow::Error::msg)?;
+    let python = tools(project)?.join("python");
     let run = project.run(&python.to_string_lossy()).args(["-m", "zipfile", "-e"]);
     run.arg(wheel).arg(folder).go().map(drop)
 }
 
 /// Packs the source distribution into target/wheel.
 pub fn source(project: &Project) -> Result<PathBuf> {
-    packed(project, backend(project, project)?)
+    licences::write(project, OWN)?;
+    let folder = project.target.join("wheel");
+    maturin(project, false)?.arg("sdist").arg("--out").arg(&folder).go()?;
+    let mut found = with_extension(&folder, "gz")?;
+    found.pop().context("maturin has made no source distribution")
 }
 
-/// The program that packs, into the folder `wheel` of the target folder that was built in: each
-/// processor has one, because `pip` refuses wheels of others.
-fn backend(project: &Project, built: &Project) -> Result<Run> {
-    let python = python::environment(project)?.map_err(anyhow::Error::msg)?;
-    let run = project.run(&python.to_string_lossy()).env("PYTHONDONTWRITEBYTECODE", "1");
-    Ok(run.arg(BACKEND).arg(folder(built)))
+/// maturin, in the folder of the package, with cargo as in other commands: what these have compiled
+/// is not compiled again.
+fn maturin(project: &Project, with_zig: bool) -> Result<Run> {
+    let run = project.run(&tools(project)?.join("maturin").to_string_lossy()).named("maturin");
+    let run = run.folder(&project.path("python")).env("CARGO_TARGET_DIR", &project.target);
+    let run = run.envs(&dist::release_variables(project));
+    if !with_zig {
+        return Ok(run);
+    }
+    // It is called as a module of the first Python on the path.
+    let zig = python::environment_with(project, "zig", &[ZIG])?.map_err(anyhow::Error::msg)?;
+    Ok(run.env("PATH", path_with(&zig.with_file_name(""))?))
 }
 
-fn packed(built: &Project, backend: Run) -> Result<PathBuf> {
-    let name = backend.output()?;
-    Ok(folder(built).join(name.trim()))
+/// `PATH` with a folder before the others.
+pub fn path_with(folder: &Path) -> Result<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Ok(std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path)))?)
 }
 
-fn folder(built: &Project) -> PathBuf {
-    built.target.join("wheel")
+/// The folder of maturin and of the tools that check.
+pub fn tools(project: &Project) -> Result<PathBuf> {
+    let python = python::environment_with(project, "wheel", &TOOLS)?.map_err(anyhow::Error::msg)?;
+    Ok(python.with_file_name(""))
 }
 
-/// Finds the files below a folder that begin as programs and libraries of Linux do.
-fn find_programs(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in std::fs::read_dir(folder)? {
+fn wheels(folder: &Path) -> Result<Vec<PathBuf>> {
+    with_extension(folder, "whl")
+}
+
+/// The files in a folder with this extension.
+fn with_extension(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
         let path = entry?.path();
-        if path.is_dir() {
-            find_programs(&path, found)?;
-        } else if std::fs::read(&path)?.starts_with(b"\x7fELF") {
+        if path.extension().is_some_and(|own| own == extension) {
             found.push(path);
         }
     }
-    Ok(())
-}
-
-/// Checks that a program or library needs no newer or other libraries than the platform has, that
-/// nothing in it leads to folders of this machine, and that it has no symbols for debuggers.
-fn check_program(project: &Project, file: &Path) -> Result<()> {
-    portable::check(project, file, None, portable::Age::Gcc5)?;
-    let name = file.display();
-    let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(file).output()?;
-    for line in dynamic.lines() {
-        ensure!(!line.contains("(RPATH)") && !line.contains("(RUNPATH)"), "{name} searches in {line}");
-        if line.contains("(NEEDED)") {
-            let library = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-            let library = library.context("readelf's output is not understood")?.0;
-            ensure!(PERMITTED.contains(&library), "{name} needs {library}");
-        }
-    }
-    let sections = project.run("readelf").args(["--section-headers", "--wide"]).arg(file).output()?;
-    ensure!(sections.contains(".dynsym"), "readelf's output is not understood");
-    for section in [".symtab", ".debug_line"] {
-        ensure!(!sections.contains(section), "{name} has the section {section}, which only debuggers need");
-    }
-    let content = std::fs::read(file)?;
-    let home = std::env::var("HOME").ok().map(PathBuf::from);
-    for folder in home.iter().chain([&project.root]) {
-        let text = portable::text(folder)?;
-        // `/` is everywhere.
-        let found = text.len() > 1 && content.windows(text.len()).any(|window| window == text.as_bytes());
-        ensure!(!found, "{name} names the folder {text} of this machine");
-    }
-    Ok(())
+    Ok(found)
 }

@@ -252,7 +252,8 @@ fn checked(callback: &str, run: impl FnOnce(*mut cntk_reader_failure) -> Option<
             2 => io::ErrorKind::TimedOut,
             _ => io::ErrorKind::Other,
         };
-        io::Error::new(kind, error.message().trim_end_matches('.').to_owned())
+        // With what the callback has set as its cause.
+        io::Error::new(kind, error)
     })
 }
 
@@ -301,7 +302,7 @@ fn check(callbacks: &cntk_reader_file_system) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::cntk_reader_failure_set_message;
+    use crate::failure::{cntk_reader_failure_set_cause, cntk_reader_failure_set_message};
     use cntk_reader_core::file::DataFile;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -324,7 +325,8 @@ mod tests {
         unsafe {
             let path = std::slice::from_raw_parts(path.cast::<u8>(), length);
             if path != b"capi-test://a" {
-                cntk_reader_failure_set_message(failure, c"only a is there".as_ptr(), usize::MAX);
+                cntk_reader_failure_set_message(failure, c"only a is there.".as_ptr(), usize::MAX);
+                cntk_reader_failure_set_cause(failure, userdata, None);
                 return 1;
             }
             *file = userdata;
@@ -474,6 +476,8 @@ mod tests {
         assert!(error.detail().contains("five attempts"), "{error}");
         let error = DataFile::open("capi-test://b").expect_err("not there");
         assert_eq!(error.message(), "Error opening file 'capi-test://b': only a is there.");
+        let cause = error.cause().and_then(|cause| cause.0.downcast_ref::<Userdata>()).expect("a cause");
+        assert_eq!(cause.pointer(), table.userdata);
         assert!(mount(c"capi-test", None));
         assert_eq!((state.closed.load(Ordering::Relaxed), state.finalized.load(Ordering::Relaxed)), (0, 0));
         drop(file);

@@ -1,14 +1,12 @@
-//! A trial of the wheel for 64-bit ARM under an emulator: the tool in it, and the package in
-//! Debian's Python.
+//! A trial of the wheel for 64-bit ARM under an emulator, in Debian's Python.
 
 use super::unpack;
 use crate::python_tests::FIRST_PROGRAM;
-use anyhow::{Context, Result, ensure};
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
-use tooling::cross::DEBIAN;
+use tooling::cross::{Cross, DEBIAN};
 use tooling::project::{Project, empty_folder};
+use tooling::run::Run;
 
 /// Debian's packages of Python with NumPy, and of all that they load.
 const PACKAGES: [&str; 17] = [
@@ -31,60 +29,55 @@ const PACKAGES: [&str; 17] = [
     "zlib1g",
 ];
 
-/// Runs the tool, and what a user of the package runs first; says so where there is no Python.
-pub fn run(project: &Project, built: &Project, wheel: &Path) -> Result<()> {
-    let unpacked = built.target.join("wheel-unpacked");
+/// Runs what a user of the package runs first, and the tool; says so where there is no Python.
+/// Folders are below `target`.
+pub fn run(project: &Project, cross: &Cross, wheel: &Path, target: &Path) -> Result<()> {
+    let unpacked = target.join("wheel-unpacked");
     unpack(project, wheel, &unpacked)?;
     let digits = project.path("examples/data/digits.train.ctf");
-    project.part("the tool in the wheel, under the emulator", || tool(built, &unpacked, &digits))?;
-    match project.part("Debian's Python for aarch64", || python(built)) {
-        Ok(python) => {
-            project.part("the package in this Python", || package(built, &python, &unpacked, &digits))
-        }
+    let root = match project.part("Debian's Python for aarch64", || python(project, target)) {
+        Ok(root) => root,
         Err(reason) => {
             say!("  the package was not run: {reason:#}");
-            Ok(())
+            return Ok(());
         }
-    }
-}
-
-fn tool(built: &Project, unpacked: &Path, digits: &Path) -> Result<()> {
-    let mut folders = std::fs::read_dir(unpacked)?.filter_map(|entry| Some(entry.ok()?.path()));
-    let data = folders.find(|path| path.extension().is_some_and(|extension| extension == "data"));
-    let tool = data.context("the wheel has no tool")?.join("scripts/cntk-reader");
-    // As installers make scripts.
-    std::fs::set_permissions(&tool, Permissions::from_mode(0o755))?;
-    let shown = built.run_built(&tool).arg("info").arg(digits).output()?;
-    ensure!(shown.contains("1,437 sequences"), "The tool printed:\n{shown}");
-    Ok(())
+    };
+    let python = || emulated(project, cross, &root, &unpacked);
+    project.part("the package in this Python, under the emulator", || {
+        python().args(["-c", FIRST_PROGRAM]).arg(&digits).go()
+    })?;
+    project.part("the tool in it", || {
+        let shown = python().args(["-m", "cntk_reader", "info"]).arg(&digits).output()?;
+        ensure!(shown.contains("1,437 sequences"), "The tool printed:\n{shown}");
+        Ok(())
+    })
 }
 
 /// A folder like a root of Debian with Python in it, which apt-get fetches and nobody installs.
-fn python(built: &Project) -> Result<PathBuf> {
-    let (root, packages) = (built.target.join("debian"), built.target.join("debian-packages"));
+fn python(project: &Project, target: &Path) -> Result<PathBuf> {
+    let (root, packages) = (target.join("debian"), target.join("debian-packages"));
     if !root.join("usr/bin/python3.11").exists() {
         empty_folder(&packages)?;
         let names = PACKAGES.map(|name| format!("{name}:{DEBIAN}"));
-        built.run("apt-get").args(["download", "-q"]).args(names).folder(&packages).go()?;
+        project.run("apt-get").args(["download", "-q"]).args(names).folder(&packages).go()?;
         empty_folder(&root)?;
         for entry in std::fs::read_dir(&packages)? {
-            built.run("dpkg-deb").arg("-x").arg(entry?.path()).arg(&root).go()?;
+            project.run("dpkg-deb").arg("-x").arg(entry?.path()).arg(&root).go()?;
         }
         std::fs::remove_dir_all(&packages)?;
     }
     Ok(root)
 }
 
-fn package(built: &Project, root: &Path, unpacked: &Path, digits: &Path) -> Result<()> {
-    let cross = built.cross.as_ref().context("the package is for another processor")?;
+/// This Python, which finds the unpacked wheel.
+fn emulated(project: &Project, cross: &Cross, root: &Path, unpacked: &Path) -> Run {
     let root = root.to_string_lossy();
-    let python = built.run(cross.emulator()).args(["-L", &root]).arg(format!("{root}/usr/bin/python3.11"));
+    let python = project.run(cross.emulator()).args(["-L", &root]).arg(format!("{root}/usr/bin/python3.11"));
     // Wherever the linear algebra of NumPy lies, its libraries are alternatives, which only an
     // installation links.
     let libraries = ["aarch64-linux-gnu/blas", "aarch64-linux-gnu/lapack"];
     let libraries = libraries.map(|folder| format!("{root}/usr/lib/{folder}")).join(":");
     let modules = format!("{}:{root}/usr/lib/python3/dist-packages", unpacked.display());
     let python = python.env("PYTHONPATH", modules).env("PYTHONDONTWRITEBYTECODE", "1");
-    let python = python.env("QEMU_SET_ENV", format!("LD_LIBRARY_PATH={libraries}"));
-    python.args(["-c", FIRST_PROGRAM]).arg(digits).go().map(drop)
+    python.env("QEMU_SET_ENV", format!("LD_LIBRARY_PATH={libraries}"))
 }

@@ -4,6 +4,7 @@
 
 use cntk_reader_core::file::{self, FrameTable};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::runtime::cancel;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_text::cbf::header::MAGIC;
@@ -65,8 +66,9 @@ impl FrameWriter {
         let is_text = *self.is_text.get_or_insert_with(|| !data.starts_with(&MAGIC.to_le_bytes()));
         let frames = cut(data, is_text, is_last);
         let level = self.level;
-        let packed: Result<Vec<Vec<u8>>> =
-            self.pool.install(|| frames.par_iter().map(|frame| file::pack(frame, level)).collect());
+        // At the highest levels a batch takes seconds, so that cancelling ends it after a frame.
+        let pack = cancel::carried(|frame: &&[u8]| cancel::check().and_then(|()| file::pack(frame, level)));
+        let packed: Result<Vec<Vec<u8>>> = self.pool.install(|| frames.par_iter().map(pack).collect());
         let packed = packed?;
         for (frame, packed) in frames.iter().zip(&packed) {
             self.table.add(packed.len(), frame.len())?;

@@ -1,0 +1,64 @@
+//! The command-line tool `cntk-reader`: looks at CNTK's training data, checks and converts them. The
+//! program of this name, and the Python package, call [`run`].
+//!
+//! Each command is a module of [`commands`]. What they share: [`args`] describes the command line, [`input`] turns a path into
+//! data, [`open`] does so with options of the command line, [`output`] writes results, [`progress`] shows how far a long command
+//! has come, [`exit`] says how the program ends.
+
+mod args;
+#[cfg_attr(not(feature = "arrow"), path = "no_arrow.rs")]
+mod arrow;
+mod commands;
+mod exit;
+mod input;
+mod npy;
+mod open;
+mod output;
+mod progress;
+
+use args::{Args, Command};
+use clap::Parser;
+use cntk_reader::LogLevel;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Runs the tool with these arguments, of which the first one is the program's name; returns the
+/// exit code. Sets the number of threads and the receiver of log lines, for the whole process.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let code = match Args::try_parse_from(arguments) {
+        Ok(args) => execute(&args),
+        Err(error) => {
+            // Also help and the version, with the exit code 0. Nobody is left to be told of a failure.
+            let _ = error.print();
+            u8::try_from(error.exit_code()).unwrap_or(exit::Exit::Usage as u8)
+        }
+    };
+    // Only programs that begin in Rust do this by themselves.
+    let _ = io::stdout().flush();
+    code
+}
+
+fn execute(args: &Args) -> u8 {
+    cntk_reader::set_threads(args.global.threads.map_or(0, |threads| threads as usize));
+    let global = &args.global;
+    let least = if global.quiet { LogLevel::Error } else { LogLevel::Warning };
+    cntk_reader::set_log_sink(Some(Arc::new(move |level, line| match level {
+        LogLevel::Error => eprintln!("error: {line}"),
+        LogLevel::Warning if level <= least => eprintln!("warning: {line}"),
+        _ => {}
+    })));
+    let outcome = match &args.command {
+        Command::Info(options) => commands::info::run(options, global),
+        Command::Validate(options) => commands::validate::run(options, global),
+        Command::Head(options) => commands::head::head(options, global),
+        Command::Sample(options) => commands::head::sample(options, global),
+        Command::Index(options) => commands::index::run(options, global),
+        Command::Convert(options) => commands::convert::run(options, global),
+        Command::Bench(options) => commands::bench::run(options, global),
+        Command::Order(options) => commands::order::run(options, global),
+        Command::Completions(options) => commands::generate::completions(options),
+        Command::Man(options) => commands::generate::man(options),
+    };
+    exit::end(outcome) as u8
+}
