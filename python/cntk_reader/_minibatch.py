@@ -109,14 +109,15 @@ class StreamInformation:
         return size
 
 
-def _to_jax(array: Array) -> jax.Array:
+def _to_jax(array: Array, shared: object = None) -> jax.Array:
+    """An array as one of JAX, by the DLPack of ``shared`` where NumPy's does not have the type."""
     import jax
     from jax import numpy
     from jax.dlpack import from_dlpack
 
     if jax.default_backend() == "cpu":
-        shared: jax.Array = from_dlpack(array)
-        return shared
+        made: jax.Array = from_dlpack(array if shared is None else shared)
+        return made
     # DLPack would leave it in the processor's memory and tie it to the processor, and JAX computes where its arguments are.
     return numpy.asarray(array)
 
@@ -187,10 +188,10 @@ class _StreamExtension(_Stream):
 
         On the device that JAX uses by default. Where that is the processor, a dense array in single precision lies in the minibatch's
         own memory: do not write there any more. Others are copied by JAX, because it wants an alignment that the parts of sparse data
-        do not have, and makes double precision single unless ``jax_enable_x64`` is set.
+        do not have, and makes types of 64 bits those of 32 unless ``jax_enable_x64`` is set.
         """
         if not self.is_sparse:
-            return _to_jax(self.array)
+            return _to_jax(self.array, self if self._element == "bfloat16" else None)
         from jax.experimental.sparse import BCSR
 
         data, indices, indptr, shape = self.canonical()
@@ -204,10 +205,13 @@ class _StreamExtension(_Stream):
         return array.copy() if copy and np.shares_memory(array, self.array) else array
 
     def __dlpack__(self, **options: object) -> object:
-        """A capsule of DLPack with :attr:`array`, for ``torch.from_dlpack`` and others. NumPy makes it: versioned from 2.1 on.
+        """A capsule of DLPack with :attr:`array`, for ``torch.from_dlpack`` and others. NumPy makes it: versioned from 2.1 on. That of
+        bfloat16, which NumPy does not have, is one as well.
 
         ``options`` are those of the standard: ``stream``, ``max_version``, ``dl_device``, ``copy``.
         """
+        if self._element == "bfloat16":
+            return _native.bfloat16_capsule(self._bits.__dlpack__(**options))  # type: ignore[arg-type]
         return self.array.__dlpack__(**options)  # type: ignore[arg-type]
 
     def __dlpack_device__(self) -> tuple[int, int]:

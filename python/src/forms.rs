@@ -47,7 +47,7 @@ pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
 
 /// Finds the classes while modules can still be imported.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
-    Dtype::Float.descriptor(py)?;
+    Dtype::Of(ElementType::Float).descriptor(py)?;
     tuple(py, Kind::Padded).map(drop)
 }
 

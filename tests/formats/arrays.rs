@@ -184,7 +184,7 @@ fn values_that_no_stream_can_hold_are_errors_with_their_places() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     for (descr, stored, found) in
-        [("<u8", &u64::MAX.to_le_bytes()[..], "18446744073709551615"), ("|b1", &[2], "the number")]
+        [("<u8", &u64::MAX.to_le_bytes()[..], "18446744073709551615"), ("|b1", &[2], "has a number in row 0. A stream of bool")]
     {
         let path = write(folder.path(), "x.npy", descr, &[1], stored);
         let options = ReaderOptions::new().randomize(false);
