@@ -16,3 +16,4 @@ mod kaldi;
 mod speech_guide;
 mod text_files;
 mod transformed;
+mod types;

@@ -10,10 +10,11 @@
 use super::blocks::Place;
 use super::collect::UnknownNames;
 use super::names::{self, Stream};
-use super::output::{Column, Output};
+use super::output::{Column, Output, ScratchVec};
 use super::report::Report;
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
+use super::typed::Typed;
 use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
 use crate::ctf::index::SequenceSpan;
@@ -41,6 +42,8 @@ pub(crate) struct Fast {
     quiet: bool,
     /// Each sequence causes a message.
     verbose: bool,
+    /// The streams whose samples have to be one entry of value 1.
+    ids: Vec<usize>,
     /// Ids may be text.
     has_text_ids: bool,
     /// Lines that begin with such an id are errors that are counted, and are read all the same.
@@ -59,6 +62,7 @@ impl Fast {
             strict: rules.strict,
             quiet: !rules.log.shows(Level::Warning),
             verbose: rules.log.shows(Level::Info),
+            ids: (0..rules.streams.len()).filter(|&stream| rules.streams[stream].is_ids()).collect(),
             has_text_ids: !rules.corpus.is_numeric(),
             refuses_text_ids: rules.refuses_text_ids,
             processor: Processor::detect(),
@@ -169,7 +173,8 @@ impl FastSegment<'_> {
     ) -> bool {
         let fast = self.fast;
         let is_whole = (self.lines >= span.samples || fast.quiet) && fast.is_complete(span.samples, output);
-        if !is_whole || self.text_ids > 0 && !self.count_text_ids(report) {
+        let are_ids = |&stream: &usize| output.columns.get(stream).is_some_and(Column::is_one_hot_here);
+        if !is_whole || !fast.ids.iter().all(are_ids) || self.text_ids > 0 && !self.count_text_ids(report) {
             return false;
         }
         output.commit();
@@ -287,6 +292,8 @@ fn line<T: Value, S: Simd>(
             at += length;
             at = if rule.sparse {
                 sparse::read(simd, text, at, end, rule.dim, column)?
+            } else if let Some(typed) = &rule.typed {
+                fast.typed(typed, text, at, end, rule.dim, &mut column.typed)?
             } else {
                 fast.dense(simd, text, at, end, rule.dim, column)?
             };
@@ -329,6 +336,23 @@ impl Fast {
             unknown.see(text.get(at..after)?);
         }
         Some(after)
+    }
+
+    /// [`Fast::dense`] of a stream with a type of its own.
+    #[inline(never)]
+    fn typed(
+        &self,
+        typed: &Typed,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        dim: usize,
+        out: &mut ScratchVec<u8>,
+    ) -> Option<usize> {
+        if dim > (end - at) / 2 && !self.quiet {
+            return None;
+        }
+        typed.read(text, at, dim, self.quiet, out)
     }
 
     /// Reads one dense sample from byte `at` of the text into `column`: the place after it.
