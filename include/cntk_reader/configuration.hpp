@@ -34,29 +34,28 @@ class UserDeserializer;
 namespace detail {
 
 /// The name of a type in CNTK's language. A number that is no type's is refused when the reader is opened.
-inline std::string NameOf(ElementType element) {
-  switch (static_cast<std::uint32_t>(element)) {  // The numbers of <cntk_reader.h>.
-    case 1:
+inline std::string WordOf(ElementType element) {
+  switch (element) {
+    case ElementType::kFloat:
       return "float32";
-    case 2:
+    case ElementType::kDouble:
       return "float64";
-    case 4:
+    case ElementType::kFloat16:
       return "float16";
-    case 6:
+    case ElementType::kInt16:
       return "int16";
-    case 16:
+    case ElementType::kUInt8:
       return "uint8";
-    case 17:
+    case ElementType::kInt32:
       return "int32";
-    case 18:
+    case ElementType::kInt64:
       return "int64";
-    case 19:
+    case ElementType::kBFloat16:
       return "bfloat16";
-    case 20:
+    case ElementType::kBool:
       return "bool";
-    default:
-      return std::to_string(static_cast<std::uint32_t>(element));
   }
+  return std::to_string(static_cast<std::uint32_t>(element));
 }
 
 }  // namespace detail
@@ -192,13 +191,13 @@ class CtfDeserializer {
   /// Type of the values of the stream added last, which is dense (`element`; default: the reader's
   /// `precision`). A number that is no value of a type of integers is malformed.
   CtfDeserializer& Element(ElementType element) & {
-    Last("Element").Text("element", detail::NameOf(element));
+    Last("Element").Text("element", detail::WordOf(element));
     return *this;
   }
   /// Delivers the index of each sample of the stream added last, which is sparse with one entry
   /// `index:1` a sample, as a dense integer: `kInt32` or `kInt64` (`ids`).
   CtfDeserializer& Ids(ElementType element) & {
-    Last("Ids").Text("ids", detail::NameOf(element));
+    Last("Ids").Text("ids", detail::WordOf(element));
     return *this;
   }
   /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
