@@ -68,7 +68,9 @@ def _is_field(name: str, value: object) -> object:
 def _is_dtype(name: str, value: object) -> object:
     element = None if value is None else element_of(cast("DType", value))
     if value is not None and element is None:
-        raise ValueError(f"{name} is {value!r}. Expected one of {', '.join(map(repr, ELEMENTS))}, or a type of NumPy of this name.")
+        raise ValueError(
+            f"{name} is {value!r}. Expected one of {', '.join(map(repr, ELEMENTS))}, or a type of NumPy of this name."
+        )
     return element
 
 

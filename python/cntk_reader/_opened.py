@@ -55,7 +55,9 @@ class OpenReader(_native.Source):
                 is_binary=is_binary,
                 classes=classes,
             )
-            for number, (name, is_sparse, element, shape, defines_mb_size, is_binary, classes) in enumerate(self._streams())
+            for number, (name, is_sparse, element, shape, defines_mb_size, is_binary, classes) in enumerate(
+                self._streams()
+            )
         ]
         self.streams.update({info.name: info for info in infos})
         self._set_streams(self.streams)
