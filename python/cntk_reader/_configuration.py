@@ -65,7 +65,7 @@ def _is_field(name: str, value: object) -> object:
     return None if value is None else TEXT(name, value)
 
 
-def _is_dtype(name: str, value: object) -> object:
+def _is_element(name: str, value: object) -> object:
     element = None if value is None else element_of(cast("DType", value))
     if value is not None and element is None:
         raise ValueError(
@@ -106,7 +106,7 @@ _FLAG_OR_NONE = Maybe(FLAG)
     broadcast=_FLAG_OR_NONE,
     max_sequence_length=Maybe(POSITIVE),
     transforms=Maybe(TRANSFORMS),
-    dtype=_is_dtype,
+    dtype=_is_element,
     ids=Maybe(Text(("int32", "int64"))),
 )
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@
 use super::blocks::Place;
 use super::collect::UnknownNames;
 use super::names::{self, Stream};
-use super::output::{Column, Output, ScratchVec};
+use super::output::{Column, Output};
 use super::report::Report;
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
@@ -293,7 +293,7 @@ fn line<T: Value, S: Simd>(
             at = if rule.sparse {
                 sparse::read(simd, text, at, end, rule.dim, column)?
             } else if let Some(typed) = &rule.typed {
-                fast.typed(typed, text, at, end, rule.dim, &mut column.typed)?
+                fast.typed(simd, typed, text, at, end, rule.dim, column)?
             } else {
                 fast.dense(simd, text, at, end, rule.dim, column)?
             };
@@ -340,19 +340,20 @@ impl Fast {
 
     /// [`Fast::dense`] of a stream with a type of its own.
     #[inline(never)]
-    fn typed(
+    fn typed<T: Value>(
         &self,
+        simd: impl Simd,
         typed: &Typed,
         text: &[u8],
         at: usize,
         end: usize,
         dim: usize,
-        out: &mut ScratchVec<u8>,
+        column: &mut Column<T>,
     ) -> Option<usize> {
         if dim > (end - at) / 2 && !self.quiet {
             return None;
         }
-        typed.read(text, at, dim, self.quiet, out)
+        typed.read(simd, text, at, dim, self.quiet, (&mut column.numbers, &mut column.typed))
     }
 
     /// Reads one dense sample from byte `at` of the text into `column`: the place after it.

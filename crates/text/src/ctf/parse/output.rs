@@ -116,6 +116,8 @@ pub struct Column<T> {
     /// Dense: the values of all samples as bytes, where the stream has a type of its own
     /// ([`Typed`](super::typed::Typed)). `values` is empty then.
     pub typed: ScratchVec<u8>,
+    /// Memory for the sample of `typed` that is being read.
+    pub numbers: Vec<f64>,
     /// Bytes of a sample in `typed`.
     typed_sample: usize,
     /// Sparse: the entries' indices, as many as values.
@@ -208,8 +210,10 @@ impl<T: Value> Output<T> {
 
     /// Bytes that it has room for, of values and indices: also of those that were dropped.
     pub(crate) fn bytes(&self) -> usize {
-        let of_column =
-            |column: &Column<T>| column.values.bytes() + column.typed.bytes() + column.indices.bytes();
+        let of_column = |column: &Column<T>| {
+            let numbers = size_of_val(&column.numbers[..]);
+            numbers + column.values.bytes() + column.typed.bytes() + column.indices.bytes()
+        };
         self.columns.iter().map(of_column).sum()
     }
 

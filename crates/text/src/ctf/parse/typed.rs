@@ -9,11 +9,21 @@
 //! for its type; they are called once a sample.
 
 use super::blocks::Place;
+use super::dense::{self, SLACK};
 use super::number;
 use super::output::ScratchVec;
 use super::rules::{is_non_printable, is_value_delimiter};
+use super::simd::Simd;
+use cntk_reader_core::cpu::processor::dispatch;
+use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{Element, ElementType};
 use cntk_reader_core::with_element;
+
+/// Values of a sample that is read by blocks.
+const MANY: usize = 16;
+
+/// Integers below this are doubles, and so are all that CNTK's arithmetic makes on its way to them.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Why a number is no value of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +46,7 @@ pub(crate) struct Stored {
 pub struct Typed {
     element: ElementType,
     sample: fn(&[u8], usize, usize, &mut [u8]) -> Option<Place>,
+    convert: fn(&[f64], &mut [u8]) -> Option<()>,
     value: fn(&[u8], f64, &mut ScratchVec<u8>) -> Result<Stored, Misfit>,
     not_finite: fn(&[u8]) -> u64,
 }
@@ -46,6 +57,7 @@ impl Typed {
         with_element!(element, T => Typed {
             element,
             sample: sample::<T>,
+            convert: convert::<T>,
             value: value::<T>,
             not_finite: not_finite::<T>,
         })
@@ -60,16 +72,21 @@ impl Typed {
     /// unusual. `is_quiet`: missing values call for no message.
     pub(crate) fn read(
         &self,
+        simd: impl Simd,
         text: &[u8],
         at: usize,
         dim: usize,
         is_quiet: bool,
-        out: &mut ScratchVec<u8>,
+        (numbers, out): (&mut Vec<f64>, &mut ScratchVec<u8>),
     ) -> Option<usize> {
         let size = self.element.size();
         let bytes = dim.checked_mul(size)?;
         let values = out.spare(bytes)?.get_mut(..bytes)?;
-        let Place { at, count } = (self.sample)(text, at, dim, values)?;
+        let place = match self.by_blocks(simd, text, at, dim, numbers, values) {
+            Some(place) => place,
+            None => (self.sample)(text, at, dim, values)?,
+        };
+        let Place { at, count } = place;
         if count < dim {
             if !is_quiet {
                 return None;
@@ -78,6 +95,33 @@ impl Typed {
         }
         out.advance(bytes);
         Some(at)
+    }
+
+    /// Reads a sample of many values as doubles, by blocks, and converts these. `None`: one by one is
+    /// the way.
+    fn by_blocks(
+        &self,
+        simd: impl Simd,
+        text: &[u8],
+        at: usize,
+        dim: usize,
+        numbers: &mut Vec<f64>,
+        out: &mut [u8],
+    ) -> Option<Place> {
+        if dim < MANY {
+            return None;
+        }
+        if numbers.len() < dim + SLACK {
+            room::resize(numbers, dim + SLACK, 0.0, room::CHUNK).ok()?;
+        }
+        let place = doubles(simd.processor(), text, at, numbers, dim)?;
+        // CNTK's arithmetic is exact for digits alone, which all integers have that `convert` takes.
+        let sample = text.get(at..place.at)?;
+        if !is_float(self.element) && memchr::memchr3(b'.', b'e', b'E', sample).is_some() {
+            return None;
+        }
+        (self.convert)(numbers.get(..place.count)?, out)?;
+        Some(place)
     }
 
     /// Appends the value of a number, `text`, that [`number::read`] has read as `number`.
@@ -99,6 +143,35 @@ const fn is_float(element: ElementType) -> bool {
 fn not_finite<T: Element>(bytes: &[u8]) -> u64 {
     let values = bytes.chunks_exact(size_of::<T>()).map(bytemuck::checked::pod_read_unaligned::<T>);
     values.filter(|value| !value.is_finite()).count() as u64
+}
+
+dispatch! {
+    /// Reads the values of one dense sample as doubles.
+    #[inline(never)]
+    fn doubles(text: &[u8], at: usize, out: &mut [f64], dim: usize) -> Option<Place> = doubles_with;
+}
+
+/// See [`doubles`].
+#[inline(always)]
+fn doubles_with<S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [f64], dim: usize) -> Option<Place> {
+    dense::read(simd, text, at, out, dim)
+}
+
+/// Writes the values of numbers. `None` if one is no value of the type, or an integer that doubles may
+/// not have exactly.
+fn convert<T: Element>(numbers: &[f64], out: &mut [u8]) -> Option<()> {
+    let mut are_values = true;
+    for (&number, out) in numbers.iter().zip(out.chunks_exact_mut(size_of::<T>())) {
+        let value = if is_float(T::TYPE) {
+            T::of_number(number)
+        } else {
+            are_values &= number.abs() < EXACT;
+            T::of_integer((number as i64).into())
+        };
+        are_values &= value.is_some();
+        out.copy_from_slice(bytemuck::bytes_of(&value.unwrap_or_default()));
+    }
+    are_values.then_some(())
 }
 
 /// Reads the values of one sample into `out`, which has room for `dim` of them.

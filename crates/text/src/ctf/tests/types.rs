@@ -182,6 +182,39 @@ proptest! {
         }
     }
 
+    /// Samples of many values, which are read by blocks.
+    #[test]
+    fn long_samples_are_those_of_a_simple_parser(
+        a in sample(ElementType::UInt8, 40), b in sample(ElementType::Int64, 33), c in sample(ElementType::Int32, 17),
+        d in sample(ElementType::Float16, 20), e in sample(ElementType::Bool, 64),
+        plain in proptest::collection::vec("[0-9]{1,3}", 40), others in proptest::collection::vec(number(), 33),
+    ) {
+        let rules = rules("a:40=uint8 b:33=int64 c:17=int32 d:20=float16 e:64=bool", 1000);
+        let of = |values: Vec<String>| values.into_iter().map(|value| (" ", value)).collect::<Sample>();
+        let lines = [
+            vec![a.clone(), b.clone(), c.clone(), d.clone(), e.clone()],
+            vec![of(plain), of(others), c, d, e],
+        ];
+        let mut text = String::new();
+        for line in &lines {
+            text.push('1');
+            for (rule, sample) in rules.streams.iter().zip(line) {
+                text += &format!("|{}", rule.name);
+                sample.iter().for_each(|(gap, value)| text += &format!("{gap}{value}"));
+            }
+            text.push('\n');
+        }
+        let (data, errors) = expected(&rules, &lines);
+        for way in ways() {
+            let found = parse::<f32>(&rules, text.as_bytes(), way);
+            if data.iter().any(|stream| stream.samples == 0) {
+                prop_assert!(found.is_err_and(|stop| stop.fatal), "{way:?}");
+            } else {
+                prop_assert_eq!(found, Ok((vec![data.clone()], errors)), "{:?}", way);
+            }
+        }
+    }
+
     /// Spoilt text: both parsers take the same for an error, and nothing else.
     #[test]
     fn spoilt_text_is_the_same_to_both_parsers(
