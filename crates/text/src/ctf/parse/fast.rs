@@ -14,7 +14,6 @@ use super::output::{Column, Output};
 use super::report::Report;
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
-use super::typed::Typed;
 use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
 use crate::ctf::index::SequenceSpan;
@@ -292,8 +291,8 @@ fn line<T: Value, S: Simd>(
             at += length;
             at = if rule.sparse {
                 sparse::read(simd, text, at, end, rule.dim, column)?
-            } else if let Some(typed) = &rule.typed {
-                fast.typed(simd, typed, text, at, end, rule.dim, column)?
+            } else if rule.typed.is_some() {
+                fast.typed(simd, rule, text, at, end, column)?
             } else {
                 fast.dense(simd, text, at, end, rule.dim, column)?
             };
@@ -343,13 +342,13 @@ impl Fast {
     fn typed<T: Value>(
         &self,
         simd: impl Simd,
-        typed: &Typed,
+        stream: &Stream,
         text: &[u8],
         at: usize,
         end: usize,
-        dim: usize,
         column: &mut Column<T>,
     ) -> Option<usize> {
+        let (dim, typed) = (stream.dim, stream.typed?);
         if dim > (end - at) / 2 && !self.quiet {
             return None;
         }

@@ -41,31 +41,40 @@ pub(crate) struct Stored {
     pub is_zero: bool,
 }
 
+/// Appends the value of a number, its text and the double that it is.
+type Push = fn(&[u8], f64, &mut ScratchVec<u8>) -> Result<Stored, Misfit>;
+
 /// The functions for one type.
-#[derive(Debug, Clone, Copy)]
-pub struct Typed {
+#[derive(Debug)]
+struct Functions {
     element: ElementType,
     sample: fn(&[u8], usize, usize, &mut [u8]) -> Option<Place>,
     convert: fn(&[f64], &mut [u8]) -> Option<()>,
-    value: fn(&[u8], f64, &mut ScratchVec<u8>) -> Result<Stored, Misfit>,
+    value: Push,
     not_finite: fn(&[u8]) -> u64,
 }
 
+/// How values of one type are read. A reference, because the parser of lines looks at an array of streams.
+#[derive(Debug, Clone, Copy)]
+pub struct Typed(&'static Functions);
+
 impl Typed {
-    /// Those for this type.
+    /// For this type.
     pub(crate) fn new(element: ElementType) -> Typed {
-        with_element!(element, T => Typed {
-            element,
-            sample: sample::<T>,
-            convert: convert::<T>,
-            value: value::<T>,
-            not_finite: not_finite::<T>,
-        })
+        with_element!(element, T => Typed(const {
+            &Functions {
+                element: T::TYPE,
+                sample: sample::<T>,
+                convert: convert::<T>,
+                value: value::<T>,
+                not_finite: not_finite::<T>,
+            }
+        }))
     }
 
     /// The type.
     pub(crate) fn element(&self) -> ElementType {
-        self.element
+        self.0.element
     }
 
     /// Reads one dense sample from byte `at` of the text: the place after it. `None` if anything is
@@ -79,12 +88,12 @@ impl Typed {
         is_quiet: bool,
         (numbers, out): (&mut Vec<f64>, &mut ScratchVec<u8>),
     ) -> Option<usize> {
-        let size = self.element.size();
+        let size = self.0.element.size();
         let bytes = dim.checked_mul(size)?;
         let values = out.spare(bytes)?.get_mut(..bytes)?;
         let place = match self.by_blocks(simd, text, at, dim, numbers, values) {
             Some(place) => place,
-            None => (self.sample)(text, at, dim, values)?,
+            None => (self.0.sample)(text, at, dim, values)?,
         };
         let Place { at, count } = place;
         if count < dim {
@@ -117,21 +126,21 @@ impl Typed {
         let place = doubles(simd.processor(), text, at, numbers, dim)?;
         // CNTK's arithmetic is exact for digits alone, which all integers have that `convert` takes.
         let sample = text.get(at..place.at)?;
-        if !is_float(self.element) && memchr::memchr3(b'.', b'e', b'E', sample).is_some() {
+        if !is_float(self.0.element) && memchr::memchr3(b'.', b'e', b'E', sample).is_some() {
             return None;
         }
-        (self.convert)(numbers.get(..place.count)?, out)?;
+        (self.0.convert)(numbers.get(..place.count)?, out)?;
         Some(place)
     }
 
     /// Appends the value of a number, `text`, that [`number::read`] has read as `number`.
     pub(crate) fn push(&self, text: &[u8], number: f64, out: &mut ScratchVec<u8>) -> Result<Stored, Misfit> {
-        (self.value)(text, number, out)
+        (self.0.value)(text, number, out)
     }
 
     /// How many of the values that these bytes are are infinite or NaN.
     pub(crate) fn not_finite(&self, bytes: &[u8]) -> u64 {
-        if is_float(self.element) { (self.not_finite)(bytes) } else { 0 }
+        if is_float(self.0.element) { (self.0.not_finite)(bytes) } else { 0 }
     }
 }
 
