@@ -389,7 +389,8 @@ impl Source {
     }
 
     /// The streams: name, sparse, name of the type of their values, shape in NumPy's order, whether they
-    /// define the minibatch size, binary, number of classes. Shapes that are not known yet are None.
+    /// define the minibatch size, binary, number of classes. Shapes that are not known yet are
+    /// None.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _streams(
         &self,

@@ -204,8 +204,8 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
     Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size, element, is_ids })
 }
 
-/// `element`, the type of a stream's values, and `ids`, the type of the numbers of classes that are delivered in place of sparse samples.
-/// CNTK ignores both, and so does a reader in its place.
+/// `element`, the type of a stream's values, and `ids`, the type of the numbers of classes that are
+/// delivered in place of sparse samples. CNTK ignores both, and so does a reader in its place.
 fn read_element(
     section: &Section,
     name: &str,

@@ -80,8 +80,8 @@ fn a_file_has_streams_of_several_types() {
     }
 }
 
-/// A file of sequences of one or several one-hot samples, with values beside them. `is_even`: all streams
-/// of a sequence have equal lengths.
+/// A file of sequences of one or several one-hot samples, with values beside them. `is_even`: all
+/// streams of a sequence have equal lengths.
 fn random_file(random: &mut Rng, folder: &Path, is_even: bool) -> PathBuf {
     let mut text = String::new();
     for key in 0..random.range(20, 120) {

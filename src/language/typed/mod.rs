@@ -256,7 +256,8 @@ impl CtfDeserializer {
     }
 
     /// Type of the values of the stream added last, which is dense (`element`; default: that of
-    /// [`ReaderOptions::precision`]). CNTK has none. A number that is no value of a type of integers is malformed.
+    /// [`ReaderOptions::precision`]). CNTK has none. A number that is no value of a type of
+    /// integers is malformed.
     ///
     /// ```
     /// use cntk_reader::{CtfDeserializer, ElementType, Epoch, Reader};
@@ -283,9 +284,10 @@ impl CtfDeserializer {
         self
     }
 
-    /// Delivers the index of each sample of the stream added last, which is sparse, in place of the sample: as a dense integer,
-    /// [`ElementType::Int32`] or [`ElementType::Int64`] (`ids`). CNTK has no such streams. Each sample is one entry, `index:1`;
-    /// others are malformed. The number of classes is [`StreamInfo::classes`](crate::StreamInfo::classes).
+    /// Delivers the index of each sample of the stream added last, which is sparse, in place of the
+    /// sample: as a dense integer, [`ElementType::Int32`] or [`ElementType::Int64`] (`ids`). CNTK
+    /// has no such streams. Each sample is one entry, `index:1`; others are malformed. The number
+    /// of classes is [`StreamInfo::classes`](crate::StreamInfo::classes).
     #[must_use]
     pub fn ids(mut self, element: ElementType) -> CtfDeserializer {
         if let Some(stream) = self.last("ids") {

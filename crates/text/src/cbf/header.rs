@@ -25,9 +25,9 @@ pub const MAGIC: u64 = 0x636e_746b_5f62_696e;
 /// The version of either layout.
 pub const VERSION: u32 = 1;
 
-/// The version of CNTK's layout with types of values that CNTK does not have: its records of streams have the number of an
-/// [`ElementType`] for the type, and end with the number of classes, or 0. CNTK refuses it by its version. Only files that need it
-/// have it.
+/// The version of CNTK's layout with types of values that CNTK does not have: its records of
+/// streams have the number of an [`ElementType`] for the type, and end with the number of classes,
+/// or 0. CNTK refuses it by its version. Only files that need it have it.
 pub const TYPED_VERSION: u32 = 2;
 
 /// Bytes of a record of the chunk table: offset, sequences, samples.
@@ -235,9 +235,21 @@ impl<'a> Input<'a> {
 
     fn cntk(mut self) -> Result<Header> {
         let version = self.u32()?;
+        let file = self.file;
         if version != TYPED_VERSION {
-            check_version(version, self.file.path())?;
+            check_version(version, file.path())?;
         }
+        self.of_version(version).map_err(|error| match check_version(version, file.path()) {
+            // Not this library's second version: what CNTK says of another version than its own.
+            Err(of_version) if error.kind() == ErrorKind::Data => {
+                of_version.with_detail(format!("As version {version} of this library: {}", error.message()))
+            }
+            _ => error,
+        })
+    }
+
+    /// The rest of the header of CNTK's layout.
+    fn of_version(mut self, version: u32) -> Result<Header> {
         // The last eight bytes, which must not overlap the start.
         let trailer = self.end.checked_sub(8).filter(|&at| at >= self.at).ok_or_else(|| self.too_short())?;
         self.seek(trailer);

@@ -381,8 +381,8 @@ fn damage_of_version_2_is_refused() {
         (typed(0, 17, 0, 0, &bytes), "A stream has the sample dimension 0."),
     ] {
         let error = opened(&file, |_| {}).err().unwrap_or_else(|| panic!("no error: {message}"));
-        assert!(error.message().contains(message), "{error} instead of {message}");
-        assert_eq!(error.location().stream.as_deref(), Some("x"), "{error}");
+        assert!(error.message().contains("data file was created for version 2."), "{error}");
+        assert!(error.to_string().contains(message), "{error} instead of {message}");
     }
     // CNTK refuses all of them, and so does a reader in its place.
     let file = typed(0, ElementType::Float as u8, 1, 0, &[0; 4]);

@@ -39,7 +39,8 @@ impl BinaryStream {
     }
 }
 
-/// The version of a file of these streams: CNTK's, if it can have them. A file has one type of floats in CNTK's.
+/// The version of a file of these streams: CNTK's, if it can have them. A file has one type of
+/// floats in CNTK's.
 fn version_of(streams: &[BinaryStream]) -> u32 {
     let first = streams.first().map(|stream| stream.element);
     let is_of_cntk = |stream: &BinaryStream| {

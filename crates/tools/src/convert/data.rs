@@ -248,8 +248,8 @@ impl Data {
         Ok(())
     }
 
-    /// Has the streams of a reader their own types of values. Otherwise streams of other types than floats become floats, which all
-    /// formats have.
+    /// Has the streams of a reader their own types of values. Otherwise streams of other types than
+    /// floats become floats, which all formats have.
     pub fn keep_types(&mut self) {
         if let Source::Reader(reader) = &self.source {
             for (stream, &number) in self.streams.iter_mut().zip(&self.selected) {

@@ -308,7 +308,8 @@ impl<T: Value> Reader<'_, '_, T> {
         count > 0
     }
 
-    /// Adds zeros to the last sample of a dense stream, or drops values, so that it has as many as it should.
+    /// Adds zeros to the last sample of a dense stream, or drops values, so that it has as many as
+    /// it should.
     fn fill(&mut self, stream: usize) {
         let rule = &self.rules.streams[stream];
         let column = &mut self.output.columns[stream];

@@ -337,7 +337,8 @@ impl Fast {
         Some(after)
     }
 
-    /// [`Fast::dense`] of a stream with a type of its own. Cold, so that the loop over lines keeps its registers.
+    /// [`Fast::dense`] of a stream with a type of its own. Cold, so that the loop over lines keeps
+    /// its registers.
     #[cold]
     #[inline(never)]
     fn typed<T: Value>(

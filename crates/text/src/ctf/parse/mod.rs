@@ -30,9 +30,10 @@
 //!
 //! # Types of a stream's own
 //!
-//! Columns have values of the file's precision, `f32` or `f64`. A stream that declares another type has its values as bytes
-//! ([`typed`]), read one by one, or as doubles by blocks where a sample has many. Sparse streams that are delivered as numbers of classes are read as they are written, which `fast`
-//! and `exact` check; their indices become the values when the segment is finished.
+//! Columns have values of the file's precision, `f32` or `f64`. A stream that declares another type
+//! has its values as bytes ([`typed`]), read one by one, or as doubles by blocks where a sample has
+//! many. Sparse streams that are delivered as numbers of classes are read as they are written,
+//! which `fast` and `exact` check; their indices become the values when the segment is finished.
 //!
 //! # Three instruction sets
 //!

@@ -54,7 +54,8 @@ struct Functions {
     not_finite: fn(&[u8]) -> u64,
 }
 
-/// How values of one type are read. A reference, because the parser of lines looks at an array of streams.
+/// How values of one type are read. A reference, because the parser of lines looks at an array of
+/// streams.
 #[derive(Debug, Clone, Copy)]
 pub struct Typed(&'static Functions);
 
@@ -106,8 +107,8 @@ impl Typed {
         Some(at)
     }
 
-    /// Reads a sample of many values as doubles, by blocks, and converts these. `None`: one by one is
-    /// the way.
+    /// Reads a sample of many values as doubles, by blocks, and converts these. `None`: one by one
+    /// is the way.
     fn by_blocks(
         &self,
         simd: impl Simd,
@@ -124,7 +125,8 @@ impl Typed {
             room::resize(numbers, dim + SLACK, 0.0, room::CHUNK).ok()?;
         }
         let place = doubles(simd.processor(), text, at, numbers, dim)?;
-        // CNTK's arithmetic is exact for digits alone, which all integers have that `convert` takes.
+        // CNTK's arithmetic is exact for digits alone, which all integers have that `convert`
+        // takes.
         let sample = text.get(at..place.at)?;
         if !is_float(self.0.element) && memchr::memchr3(b'.', b'e', b'E', sample).is_some() {
             return None;
@@ -166,8 +168,8 @@ fn doubles_with<S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [f64], dim: 
     dense::read(simd, text, at, out, dim)
 }
 
-/// Writes the values of numbers. `None` if one is no value of the type, or an integer that doubles may
-/// not have exactly.
+/// Writes the values of numbers. `None` if one is no value of the type, or an integer that doubles
+/// may not have exactly.
 fn convert<T: Element>(numbers: &[f64], out: &mut [u8]) -> Option<()> {
     let mut are_values = true;
     for (&number, out) in numbers.iter().zip(out.chunks_exact_mut(size_of::<T>())) {

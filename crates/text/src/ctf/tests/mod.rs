@@ -21,8 +21,8 @@ use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Storage};
 use std::sync::Arc;
 
-/// Rules for streams written as `x:2` (dense, dimension 2), `s:10s` (sparse), `x:2=int16` (dense, of a type of its own) or `s:10s=int32`
-/// (ids); a `*` after it marks the main stream.
+/// Rules for streams written as `x:2` (dense, dimension 2), `s:10s` (sparse), `x:2=int16` (dense,
+/// of a type of its own) or `s:10s=int32` (ids); a `*` after it marks the main stream.
 pub fn rules(streams: &str, max_errors: u64) -> Rules {
     let mut main = None;
     let streams: Vec<StreamRule> = streams
