@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._explain import Text, declares, explained, unknown, whole
-from ._rules import FLAG, TEXT, WHOLE, Within
+from ._rules import FLAG, TEXT, WHOLE, Maybe, Within
 from ._types import ELEMENTS, GAP, RECORD, Array, Values, element_of
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def _is_sample_shape(name: str, value: object) -> object:
     shape=_is_sample_shape,
     defines_mb_size=FLAG,
     is_binary=FLAG,
+    classes=Maybe(WHOLE),
 )
 @dataclass(frozen=True)
 class StreamInformation:
@@ -85,6 +86,7 @@ class StreamInformation:
     * ``shape``: of a sample
     * ``defines_mb_size``: minibatch sizes count its samples
     * ``is_binary``: samples are opaque bytes, such as lattices
+    * ``classes``: of text with ``ids``: the values are numbers of classes, and this is how many there are
     """
 
     name: str
@@ -94,6 +96,7 @@ class StreamInformation:
     shape: tuple[int, ...]
     defines_mb_size: bool = False
     is_binary: bool = False
+    classes: int | None = None
 
     @property
     def is_sparse(self) -> bool:

@@ -53,8 +53,11 @@ class OpenReader(_native.Source):
                 shape=_OPEN_SHAPE if shape is None else tuple(shape),
                 defines_mb_size=defines_mb_size,
                 is_binary=is_binary,
+                classes=classes,
             )
-            for number, (name, is_sparse, element, shape, defines_mb_size, is_binary) in enumerate(self._streams())
+            for number, (name, is_sparse, element, shape, defines_mb_size, is_binary, classes) in enumerate(
+                self._streams()
+            )
         ]
         self.streams.update({info.name: info for info in infos})
         self._set_streams(self.streams)

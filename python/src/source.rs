@@ -400,12 +400,13 @@ impl Source {
     }
 
     /// The streams: name, sparse, name of the type of their values, shape in NumPy's order, whether they
-    /// define the minibatch size, binary. Shapes that are not known yet are None.
+    /// define the minibatch size, binary, number of classes. Shapes that are not known yet are
+    /// None.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _streams(
         &self,
         py: Python<'_>,
-    ) -> PyResult<Vec<(String, bool, &'static str, Option<Vec<usize>>, bool, bool)>> {
+    ) -> PyResult<Vec<(String, bool, &'static str, Option<Vec<usize>>, bool, bool, Option<usize>)>> {
         self.content(py)?.with(py, |reader| {
             let streams = reader.streams().iter().enumerate();
             Ok(streams
@@ -422,6 +423,7 @@ impl Source {
                         shape,
                         stream.defines_mb_size,
                         stream.is_binary,
+                        stream.classes,
                     )
                 })
                 .collect())

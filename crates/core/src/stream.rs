@@ -310,6 +310,8 @@ pub struct StreamInfo {
     /// its own, and its bytes are next to each other: see
     /// `Layout::sequence_major`. In frame mode each frame has the whole sequence.
     pub is_binary: bool,
+    /// The values are numbers of classes, from 0 to below this.
+    pub classes: Option<usize>,
 }
 
 impl StreamInfo {
@@ -320,7 +322,15 @@ impl StreamInfo {
         element: ElementType,
         shape: Vec<usize>,
     ) -> StreamInfo {
-        StreamInfo { name: name.into(), storage, element, shape, defines_mb_size: false, is_binary: false }
+        StreamInfo {
+            name: name.into(),
+            storage,
+            element,
+            shape,
+            defines_mb_size: false,
+            is_binary: false,
+            classes: None,
+        }
     }
 
     /// A dense stream of `f32`; the shape is that of one sample, first dimension varying fastest.
@@ -351,6 +361,13 @@ impl StreamInfo {
     #[must_use]
     pub fn binary(mut self) -> StreamInfo {
         self.is_binary = true;
+        self
+    }
+
+    /// The stream as one of numbers of classes.
+    #[must_use]
+    pub fn of_classes(mut self, classes: usize) -> StreamInfo {
+        self.classes = Some(classes);
         self
     }
 

@@ -130,7 +130,7 @@ impl TextFile {
                 StreamStatistics {
                     sequences: u64::from(output.sequences()) - output.skipped.len() as u64,
                     samples,
-                    values: column.values.len() as u64,
+                    values: column.values.len().max(column.typed.len() / rule.element.size()) as u64,
                     dim: collected.dims[stream].max(whole),
                     shorter: collected.shorter[stream],
                     longer: collected.longer[stream],

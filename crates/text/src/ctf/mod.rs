@@ -81,7 +81,6 @@ struct TextFile {
     handle: FileHandle,
     index: Index,
     element: ElementType,
-    value_size: usize,
     /// Whether small numbers are stored narrow.
     narrow: bool,
     /// Line breaks before some offsets of the file, for checks: see [`check`].
@@ -223,7 +222,6 @@ impl TextDeserializer {
             handle,
             index,
             element: options.element,
-            value_size: options.element.size(),
             narrow: false,
             common,
         };
@@ -507,7 +505,7 @@ impl TextFile {
     ) -> Result<()> {
         for (stream, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let rule = &self.rules.streams[stream];
-            let with = scratch.output.not_finite(stream, rule.sparse, rule.dim);
+            let with = scratch.output.not_finite(stream, rule);
             let most = if report.lists_all() { usize::MAX } else { 1 };
             let with: Vec<u32> = with.take(most).map(|index| sequences.start + index).collect();
             for index in with {

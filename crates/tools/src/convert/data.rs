@@ -126,7 +126,7 @@ impl Data {
     pub fn of_reader(builder: Builder) -> Result<Data> {
         let mut reader = builder.in_whole_sequences().open()?;
         let mut streams = reader.streams().to_vec();
-        // The formats that are written have floats alone.
+        // Unless types are kept: see `keep_types`.
         let has_doubles = streams.iter().any(|stream| stream.element == ElementType::Double);
         for stream in streams.iter_mut().filter(|stream| !stream.element.is_real()) {
             stream.element = if has_doubles { ElementType::Double } else { ElementType::Float };
@@ -248,6 +248,16 @@ impl Data {
         Ok(())
     }
 
+    /// Has the streams of a reader their own types of values. Otherwise streams of other types than
+    /// floats become floats, which all formats have.
+    pub fn keep_types(&mut self) {
+        if let Source::Reader(reader) = &self.source {
+            for (stream, &number) in self.streams.iter_mut().zip(&self.selected) {
+                stream.element = reader.streams()[number].element;
+            }
+        }
+    }
+
     /// Gives the sequences their numbers, from 0, as keys.
     pub fn number_keys(&mut self) {
         self.has_keys = false;
@@ -276,6 +286,7 @@ impl Data {
                     for (column, (place, &number)) in batch.columns.iter_mut().zip(selected) {
                         let stream = &all[number];
                         with_element!(stream.info().element, T => match streams[place].element {
+                            own if own == T::TYPE => append::<T, T>(column, stream, count),
                             ElementType::Double => append::<T, f64>(column, stream, count),
                             _ => append::<T, f32>(column, stream, count),
                         })?;

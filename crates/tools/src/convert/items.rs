@@ -83,6 +83,7 @@ impl<'a> Writer<'a> {
             storage: rule.storage,
             dim: rule.dim,
             element: options.element,
+            classes: 0,
         };
         let binary = BinaryWriter::create(
             Output::create(&options.output)?,
