@@ -149,6 +149,7 @@ struct StreamDescription {
   /// The values are opaque bytes such as lattices, four of them a sample. In minibatches of whole sequences
   /// the bytes of each sequence are next to each other: see StreamMinibatch::IsSequenceMajor.
   bool is_binary = false;
+  std::size_t classes = 0;  ///< If the values are numbers of classes, from 0 to below this; else 0.
 };
 
 using StreamDescriptions = std::vector<StreamDescription>;

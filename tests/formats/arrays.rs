@@ -3,7 +3,8 @@
 use crate::common;
 
 use cntk_reader::{
-    CtfDeserializer, Element, ElementType, Epoch, Error, Minibatch, NumpyDeserializer, Reader, ReaderOptions, f16,
+    CtfDeserializer, Element, ElementType, Epoch, Error, Minibatch, NumpyDeserializer, Reader, ReaderOptions,
+    f16,
 };
 use cntk_reader_arrays::header::header;
 use std::fs;
@@ -183,9 +184,10 @@ fn integers_and_truth_values_keep_their_types() {
 fn values_that_no_stream_can_hold_are_errors_with_their_places() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
-    for (descr, stored, found) in
-        [("<u8", &u64::MAX.to_le_bytes()[..], "18446744073709551615"), ("|b1", &[2], "has a number in row 0. A stream of bool")]
-    {
+    for (descr, stored, found) in [
+        ("<u8", &u64::MAX.to_le_bytes()[..], "18446744073709551615"),
+        ("|b1", &[2], "has a number in row 0. A stream of bool"),
+    ] {
         let path = write(folder.path(), "x.npy", descr, &[1], stored);
         let options = ReaderOptions::new().randomize(false);
         let reader = Reader::builder().options(options).numpy(NumpyDeserializer::new().array("x", &path));

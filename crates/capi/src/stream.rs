@@ -83,6 +83,8 @@ pub struct cntk_reader_stream_info {
     /// 1 if the values are opaque bytes such as lattices, four of them a sample, else 0. In minibatches of whole sequences
     /// the bytes of each sequence are next to each other, see `sequence_major` in cntk_reader_minibatch_stream.
     pub is_binary: u32,
+    /// If the values are numbers of classes, from 0 to below this; else 0.
+    pub classes: usize,
 }
 
 // SAFETY: plain members; the two enums are only ever written.
@@ -124,6 +126,7 @@ impl Stream {
             sample_size: shape.iter().product(),
             defines_mb_size: self.info.defines_mb_size.into(),
             is_binary: self.info.is_binary.into(),
+            classes: self.info.classes.unwrap_or(0),
         }
     }
 }

@@ -194,10 +194,7 @@ mod tests {
         let copy = unsafe { image.copy(&image.info().expect("an image"), Region::whole(3, 1)) };
         let copy = copy.expect("memory");
         assert_eq!(copy.pixels, Pixels::Doubles(vec![1.5, -2.0, 0.25]));
-        assert_eq!(
-            cntk_reader_image::of(&copy).element,
-            ElementType::Double as u32
-        );
+        assert_eq!(cntk_reader_image::of(&copy).element, ElementType::Double as u32);
     }
 
     #[test]
