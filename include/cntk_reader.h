@@ -1400,6 +1400,10 @@ typedef struct {
    * the bytes of each sequence are next to each other, see `sequence_major` in cntk_reader_minibatch_stream.
    */
   uint32_t is_binary;
+  /**
+   * If the values are numbers of classes, from 0 to below this; else 0.
+   */
+  size_t classes;
 } cntk_reader_stream_info;
 
 /**

@@ -214,7 +214,8 @@ class StreamMinibatch {
   /// Samples that are not one-hot are an error. T is std::int32_t or std::int64_t.
   template <typename T = std::int32_t>
   PaddedSequences<T> PaddedIndices(T value = 0, std::size_t length = 0) const {
-    static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>, "indices are std::int32_t or std::int64_t");
+    static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>,
+                  "indices are std::int32_t or std::int64_t");
     PaddedSequences<T> padded = Room<T>(length, 1);
     detail::Call(cntk_reader_minibatch_stream_pad_indices, minibatch_, id_, padded.length,
                  static_cast<std::uint32_t>(detail::ElementOf<T>()), value, padded.values.data(),
@@ -226,7 +227,8 @@ class StreamMinibatch {
   /// Samples that are not one-hot are an error. T is std::int32_t or std::int64_t.
   template <typename T = std::int32_t>
   PackedSequences<T> PackedIndices() const {
-    static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>, "indices are std::int32_t or std::int64_t");
+    static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>,
+                  "indices are std::int32_t or std::int64_t");
     PackedSequences<T> packed{std::vector<T>(parts_.samples), std::vector<std::int32_t>(parts_.sequences + 1),
                               parts_.longest};
     detail::Call(cntk_reader_minibatch_stream_pack_indices, minibatch_, id_,

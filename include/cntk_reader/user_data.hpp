@@ -316,7 +316,8 @@ class UserSequence {
     auto* list = std::get_if<std::vector<T>>(&streams_[stream].values);
     if (list == nullptr)
       throw std::invalid_argument("Stream '" + described.name + "' has values of the type " +
-                                  detail::NameOf(described.element) + ", not " + detail::NameOf(element) + ".");
+                                  detail::NameOf(described.element) + ", not " + detail::NameOf(element) +
+                                  ".");
     return *list;
   }
 
