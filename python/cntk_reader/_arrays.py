@@ -24,7 +24,7 @@ from ._user import ChunkValue, ComposableUserDeserializer, Csr, SequenceArray, S
 CHUNKS = 128
 
 #: Types that no stream has, and those that have their values. They are converted chunk by chunk.
-_WIDER = {
+_WIDER: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.int8): np.dtype(np.int16),
     np.dtype(np.uint16): np.dtype(np.int32),
     np.dtype(np.uint32): np.dtype(np.int64),
@@ -102,7 +102,7 @@ class _Dense(_Column):
         kind = pieces[0].dtype.newbyteorder("=")
         if 0 in pieces[0].shape[1:]:
             raise ValueError(f"A sample has the shape {pieces[0].shape[1:]}, and so no value.")
-        self.element = _WIDER.get(kind, kind)
+        self.element: np.dtype[Any] = _WIDER.get(kind, kind)
         if element_of(self.element) is None:
             raise TypeError(
                 f"Values of the type {kind} cannot be delivered: streams have {', '.join(ELEMENTS)}. For example: "

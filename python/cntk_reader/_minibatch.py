@@ -215,7 +215,7 @@ class _StreamExtension(_Stream):
         """
         if self._element == "bfloat16":
             return _native.bfloat16_capsule(self._bits.__dlpack__(**options))  # type: ignore[arg-type]
-        return self.array.__dlpack__(**options)  # type: ignore[arg-type]
+        return self.array.__dlpack__(**options)  # type: ignore[arg-type, misc]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # kDLCPU

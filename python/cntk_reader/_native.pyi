@@ -15,7 +15,7 @@ from ._files import FileSystem
 from ._forms import Packed, PackedIndices, Padded, PaddedIndices, Sparse
 from ._minibatch import StreamInformation
 from ._transform import Transform
-from ._types import Array, Values, DType
+from ._types import Array, DType, Values
 from ._user import UserDeserializer
 
 version: str

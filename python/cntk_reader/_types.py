@@ -32,7 +32,8 @@ def dtype_of(name: str) -> np.dtype[np.generic]:
             raise TypeError(
                 "The values are of the type bfloat16, which NumPy does not have. Install ml_dtypes, or take stream.to_torch()."
             ) from None
-        return np.dtype(ml_dtypes.bfloat16)
+        brain: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+        return brain
     return np.dtype(name)
 
 
@@ -45,6 +46,8 @@ def element_of(dtype: npt.DTypeLike) -> str | None:
     except TypeError:
         return None
     return name if name in ELEMENTS else None
+
+
 #: An element of a dictionary that can be written as JSON, or pickled.
 Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 

@@ -20,7 +20,6 @@ from ._rules import FLAG, Within
 from ._types import ELEMENTS, Array, CsrLike, dtype_of, element_of
 
 
-
 class Streams(dict[str, StreamInformation]):
     """Streams by name, also as attributes: ``streams.features``."""
 

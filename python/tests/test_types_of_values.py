@@ -54,7 +54,9 @@ class Text(unittest.TestCase):
                 self.assertEqual((error.file, error.line, error.stream), (str(self.path), 3, "x"))
                 self.assertIn(text, str(error))
                 tolerant = CTFDeserializer(self.path, StreamDefs(**streams), max_errors=9)
-                with MinibatchSource(tolerant, randomize=False, max_sweeps=1, minibatch_size=9, trace_level=0) as source:
+                with MinibatchSource(
+                    tolerant, randomize=False, max_sweeps=1, minibatch_size=9, trace_level=0
+                ) as source:
                     values = np.concatenate([minibatch["x"].packed().values for minibatch in source])
                 self.assertEqual(values.ravel().astype(int).tolist(), [1, 0, 1])
 
@@ -69,7 +71,9 @@ class Text(unittest.TestCase):
                 with self.subTest(dtype, **options):
                     sparse = StreamDef(shape=5000, is_sparse=True)
                     one_hot = self.source({"w": sparse}, minibatch_size=20, **options)
-                    ids = self.source({"w": StreamDef(shape=5000, is_sparse=True, ids=dtype)}, minibatch_size=20, **options)
+                    ids = self.source(
+                        {"w": StreamDef(shape=5000, is_sparse=True, ids=dtype)}, minibatch_size=20, **options
+                    )
                     info = ids.streams["w"]
                     self.assertEqual((info.classes, info.shape, info.dtype), (5000, (), np.dtype(dtype)))
                     for expected, found in zip(one_hot, ids):
