@@ -1,9 +1,10 @@
-//! The command-line tool `cntk-reader`: looks at CNTK's training data, checks and converts them. The
-//! program of this name, and the Python package, call [`run`].
+//! The command-line tool `cntk-reader`: looks at CNTK's training data, checks and converts them.
+//! The program of this name, and the Python package, call [`run`].
 //!
-//! Each command is a module of [`commands`]. What they share: [`args`] describes the command line, [`input`] turns a path into
-//! data, [`open`] does so with options of the command line, [`output`] writes results, [`progress`] shows how far a long command
-//! has come, [`exit`] says how the program ends.
+//! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
+//! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
+//! writes results, [`progress`] shows how far a long command has come, [`exit`] says how the
+//! program ends.
 
 mod args;
 #[cfg_attr(not(feature = "arrow"), path = "no_arrow.rs")]
@@ -29,7 +30,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let code = match Args::try_parse_from(arguments) {
         Ok(args) => execute(&args),
         Err(error) => {
-            // Also help and the version, with the exit code 0. Nobody is left to be told of a failure.
+            // Also help and the version, with the exit code 0. Nobody is left to be told of a
+            // failure.
             let _ = error.print();
             u8::try_from(error.exit_code()).unwrap_or(exit::Exit::Usage as u8)
         }

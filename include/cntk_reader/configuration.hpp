@@ -33,7 +33,8 @@ class UserDeserializer;
 
 namespace detail {
 
-/// The name of a type in CNTK's language. A number that is no type's is refused when the reader is opened.
+/// The name of a type in CNTK's language. A number that is no type's is refused when the reader is
+/// opened.
 inline std::string WordOf(ElementType element) {
   switch (element) {
     case ElementType::kFloat:

@@ -58,7 +58,9 @@ class Span(NamedTuple):
 
 
 class Epoch(_native.Steps):
-    """One epoch of a source, an iterator over its minibatches: :meth:`MinibatchSource.epochs` gives it.
+    """One epoch of a source: an iterator over its minibatches.
+
+    :meth:`MinibatchSource.epochs` yields them.
 
     A loop that was left early goes on where it stopped, until the source begins another epoch.
 

@@ -208,8 +208,10 @@ class _StreamExtension(_Stream):
         return array.copy() if copy and np.shares_memory(array, self.array) else array
 
     def __dlpack__(self, **options: object) -> object:
-        """A capsule of DLPack with :attr:`array`, for ``torch.from_dlpack`` and others. NumPy makes it: versioned from 2.1 on. That of
-        bfloat16, which NumPy does not have, is one as well.
+        """A DLPack capsule of :attr:`array`, for ``torch.from_dlpack`` and others.
+
+        NumPy makes it, versioned from NumPy 2.1 on. Values of bfloat16, which NumPy does not have,
+        have a capsule as well.
 
         ``options`` are those of the standard: ``stream``, ``max_version``, ``dl_device``, ``copy``.
         """

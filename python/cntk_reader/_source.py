@@ -369,10 +369,11 @@ class MinibatchSource(OpenReader):
         return Span.of(samples, sweeps, number), is_resumed, is_over
 
     def __iter__(self) -> Iterator[Minibatch]:
-        """The minibatches to the end of what ``max_samples`` or ``max_sweeps`` allows; without a limit they have no end.
+        """The minibatches up to ``max_samples`` or ``max_sweeps``; without a limit they have no end.
 
-        A loop that was left early goes on in the next loop. After the end the next loop gets what follows: with ``max_sweeps=1`` the
-        next sweep. A minibatch without data is delivered in lockstep only.
+        A loop that was left early goes on in the next loop. After the end the next loop gets the
+        data that follow: with ``max_sweeps=1`` the next sweep. A minibatch without data is
+        delivered in lockstep only.
         """
         share = self._share()
         span, _, is_over = self._current()
@@ -424,7 +425,8 @@ class MinibatchSource(OpenReader):
             start = None
 
     def _epoch(self, samples: int | None, index: int | None) -> Epoch:
-        """One epoch, begun: this one, or the one that follows, or what is left of a restored one, even if nothing is left."""
+        """Begins an epoch: the one with this index, or the next one, or the rest of a restored one,
+        even if nothing is left of it."""
         unit = Span.of(ONE_SWEEP if samples is None else samples, UNLIMITED_SWEEPS)
         if index is None and self._is_before_epochs(unit):
             index = 0
@@ -441,8 +443,8 @@ class MinibatchSource(OpenReader):
         return span is None or span.at(0) == self._limits != unit
 
     def _next_epoch(self, unit: Span) -> tuple[int, bool]:
-        """The number of the epoch that follows, and whether the library decides: it goes on with a restored one, or knows why none of
-        this size follows."""
+        """The number of the next epoch, and whether the library decides: it goes on with a restored
+        one, or raises the error that none of this size follows."""
         span, is_resumed, _ = self._current()
         if self._is_before_epochs(unit) or span is None:
             return 0, False
@@ -454,12 +456,14 @@ class MinibatchSource(OpenReader):
         return span.number + 1, False
 
     def checkpoint(self) -> bytes:
-        """The state after the minibatch read last, as the C, C++ and Rust interfaces save it: a few hundred bytes in most modes. Not
-        before the first minibatch."""
+        """The state after the last minibatch, as the C, C++ and Rust interfaces save it.
+
+        A few hundred bytes in most modes. An error before the first minibatch.
+        """
         return self._checkpoint()
 
     def cntk_state(self) -> dict[str, int]:
-        """The state after the minibatch read last, as CNTK saves it. Restoring it continues exactly in most modes."""
+        """The state after the last minibatch, as CNTK saves it. It continues exactly in most modes."""
         if self._pending is not None:
             return dict(self._pending)
         return self._state()
@@ -475,10 +479,10 @@ class MinibatchSource(OpenReader):
 
     @explained("source.load_state_dict(state)", state_dict=STATE, allow_changed_values=FLAG)
     def load_state_dict(self, state_dict: State, *, allow_changed_values: bool = False) -> None:
-        """Continues where :meth:`state_dict`, :meth:`checkpoint` or :meth:`cntk_state` was called; the latter two also by programs
-        in other languages and by CNTK.
+        """Continues where :meth:`state_dict`, :meth:`checkpoint` or :meth:`cntk_state` was called.
 
-        The next loop delivers the rest of the epoch, which CNTK's state does not know.
+        Checkpoints and CNTK's states may come from programs in other languages, and from CNTK. The
+        next loop delivers the rest of the epoch; CNTK's states do not know of epochs.
 
         The number of workers may be another one than the state was taken with at the end of an epoch, and in its middle if the
         workers read in lockstep: all of them load the state of rank 0 then. Else each rank loads its own state.

@@ -266,7 +266,7 @@ def described(user: UserDeserializer) -> tuple[int, Streams, list[tuple[str, boo
 
 
 def _plain(info: StreamInformation) -> tuple[str, bool, str, list[int], bool]:
-    """Name, sparse, type of values, shape with the first dimension varying fastest, size-defining."""
+    """Name, sparse, type of values, shape (first dimension fastest), defines the size."""
     if info.storage_format not in ("dense", "sparse"):
         raise ValueError(f"The storage format of '{info.name}' is '{info.storage_format}', not dense or sparse.")
     element = element_of(info.dtype)

@@ -41,8 +41,8 @@ fn bfloat16_capsule<'py>(capsule: Bound<'py, PyCapsule>) -> PyResult<Bound<'py, 
     let is_versioned = capsule.is_valid_checked(Some(VERSIONED));
     let pointer = capsule.pointer_checked(Some(if is_versioned { VERSIONED } else { PLAIN }))?;
     // SAFETY: a capsule of this name has a pointer to this struct of DLPack, which begins with a
-    // tensor unless it has a version. It belongs to the capsule, which no consumer has taken yet, as
-    // its name says.
+    // tensor unless it has a version. It belongs to the capsule, which no consumer has taken yet,
+    // as its name says.
     let tensor = unsafe {
         match is_versioned {
             true => &mut pointer.cast::<Versioned>().as_mut().tensor,

@@ -399,8 +399,8 @@ impl Source {
         slf.get().content.set(content).map_err(|_| Error::state("The source is open already.")).python(py)
     }
 
-    /// The streams: name, sparse, name of the type of their values, shape in NumPy's order, whether they
-    /// define the minibatch size, binary, number of classes. Shapes that are not known yet are
+    /// The streams: name, sparse, name of the type of their values, shape in NumPy's order, whether
+    /// they define the minibatch size, binary, number of classes. Shapes that are not known yet are
     /// None.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _streams(

@@ -33,8 +33,8 @@ pub struct User {
     is_composable: bool,
 }
 
-/// Name, sparse, name of the type of its values, shape with the first dimension varying fastest, and
-/// whether it defines the size of minibatches.
+/// Name, sparse, name of the type of its values, shape with the first dimension varying fastest,
+/// and whether it defines the size of minibatches.
 type Description = (String, bool, String, Vec<usize>, bool);
 
 impl User {

@@ -10,7 +10,7 @@ from cntk_reader import Epoch, Minibatch, MinibatchSource
 def minibatches_of(
     source: MinibatchSource, size: int | None = None, workers: int = 1, rank: int = 0
 ) -> Iterator[Minibatch]:
-    """What the limits of the source allow."""
+    """The minibatches that the limits of the source allow."""
     if workers > 1:
         source.workers, source.rank = workers, rank
     if size is not None:

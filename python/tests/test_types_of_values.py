@@ -1,4 +1,4 @@
-"""Types of values from files: text and binary files, through all modes, and ids in place of one-hot samples."""
+"""Types of values from text files, in all modes, and ids in place of one-hot samples."""
 
 import tempfile
 import unittest

@@ -57,8 +57,8 @@ impl ValueType {
         }
     }
 
-    /// The element type of a stream of such values, where floats have the type `precision` unless the
-    /// file has doubles: that of the file, or the smallest one that has all of its integers.
+    /// The element type of a stream of such values, where floats have the type `precision` unless
+    /// the file has doubles: that of the file, or the smallest one that has all of its integers.
     pub fn element(self, precision: ElementType) -> ElementType {
         match self {
             ValueType::Bool => ElementType::Bool,
@@ -89,8 +89,8 @@ impl ValueType {
         }
     }
 
-    /// Appends the values that `bytes` are, as values of a stream. Gives the number of the first one
-    /// that the stream's type cannot hold; then nothing is appended.
+    /// Appends the values that `bytes` are, as values of a stream. Gives the number of the first
+    /// one that the stream's type cannot hold; then nothing is appended.
     pub fn convert(self, bytes: &[u8], element: ElementType, out: &mut ChunkBuffer) -> Result<Option<usize>> {
         with_element!(element, T => self.convert_to::<T>(bytes, out))
     }

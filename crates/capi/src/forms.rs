@@ -42,11 +42,13 @@ fn no_value(fill: impl Display, element: ElementType) -> Error {
 
 /// Writes the sequences of stream `index` side by side, filled up to `length` samples each.
 ///
-/// With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets sequences * length samples of
-/// `sample_size` values, of the stream's element type, and must have room for them: `value_capacity` values. `length` must not
-/// be less than `longest`. `values` may be NULL if `value_capacity` is 0: the values are left out then. Past the end of a
-/// sequence the values are `fill`, which must be a value of that type. `mask` gets sequences * length bytes, 1 for each sample
-/// of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if that is 0.
+/// With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets
+/// sequences * length samples of `sample_size` values, of the stream's element type, and must have
+/// room for them: `value_capacity` values. `length` must not be less than `longest`. `values` may
+/// be NULL if `value_capacity` is 0: the values are left out then. Past the end of a sequence the
+/// values are `fill`, which must be a value of that type. `mask` gets sequences * length bytes, 1
+/// for each sample of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if
+/// that is 0.
 ///
 /// The sequences are in the order of their numbers, which is that of the keys, and gaps are left out. Of a truncated sequence it
 /// is the part in this minibatch. Samples of a sparse stream become dense; more than 2^31 values of them are an error.
@@ -70,7 +72,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
         if value_capacity > 0 {
             with_element!(forms.element(), T => {
                 let fill = fill_of::<T>(fill)?;
-                // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
+                // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's
+                // type, as documented above.
                 let mut values = unsafe { outputs::<T>(values.cast(), value_capacity, "values") }?;
                 forms.pad(length, fill, &mut values)
             })?;
@@ -107,17 +110,19 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack(
             return Ok(());
         }
         with_element!(forms.element(), T => {
-            // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
+            // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's
+            // type, as documented above.
             let mut values = unsafe { outputs::<T>(values.cast(), value_capacity, "values") }?;
             forms.pack(&mut values)
         })
     })
 }
 
-/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences * length indices in the
-/// order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a sequence. `element` is the type of the indices and of
-/// `fill`: `CNTK_READER_ELEMENT_INT32` or `CNTK_READER_ELEMENT_INT64`. `indices` has room for `index_capacity` of them, and may be
-/// NULL if that is 0. A sample that is not one-hot is an error.
+/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences
+/// * length indices in the order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a
+/// sequence. `element` is the type of the indices and of `fill`: `CNTK_READER_ELEMENT_INT32` or
+/// `CNTK_READER_ELEMENT_INT64`. `indices` has room for `index_capacity` of them, and may be NULL if
+/// that is 0. A sample that is not one-hot is an error.
 ///
 /// The stream may be sparse or dense. May be called from any thread.
 #[unsafe(no_mangle)]
@@ -137,7 +142,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
         let forms = given(minibatch, "minibatch")?.forms(index)?;
         forms.padded_size(length, 1)?;
         if index_capacity > 0 {
-            // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as documented above.
+            // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as
+            // documented above.
             unsafe {
                 match index_element(element)? {
                     ElementType::Int64 => {
@@ -157,9 +163,10 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
     })
 }
 
-/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples` indices in the order of
-/// cntk_reader_minibatch_stream_pack. `element` is their type, as for cntk_reader_minibatch_stream_pad_indices. `indices` has room
-/// for `index_capacity` of them, and may be NULL if that is 0; `offsets` is as there. A sample that is not one-hot is an error.
+/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples`
+/// indices in the order of cntk_reader_minibatch_stream_pack. `element` is their type, as for
+/// cntk_reader_minibatch_stream_pad_indices. `indices` has room for `index_capacity` of them, and
+/// may be NULL if that is 0; `offsets` is as there. A sample that is not one-hot is an error.
 ///
 /// The stream may be sparse or dense. May be called from any thread.
 #[unsafe(no_mangle)]
@@ -180,7 +187,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
         if index_capacity == 0 {
             return Ok(());
         }
-        // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as documented above.
+        // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as
+        // documented above.
         unsafe {
             match index_element(element)? {
                 ElementType::Int64 => {

@@ -133,8 +133,8 @@ impl ElementType {
         ElementType::ALL.iter().copied().find(|element| element.name() == name)
     }
 
-    /// Whether sparse streams may have values of this type, and chunks may store them in fewer bytes:
-    /// `f32` and `f64`. All other types are stored as they are.
+    /// Whether sparse streams may have values of this type, and chunks may store them in fewer
+    /// bytes: `f32` and `f64`. All other types are stored as they are.
     pub const fn is_real(self) -> bool {
         matches!(self, ElementType::Float | ElementType::Double)
     }

@@ -60,7 +60,7 @@ FULL_DATA_SWEEP = 2**64 - 2
 
 
 class TraceLevel(enum.IntEnum):
-    """What a source logs."""
+    """How much a source logs."""
 
     Error = ERROR
     Warning = WARNING
@@ -182,7 +182,10 @@ class MinibatchSource(_source.MinibatchSource):
         num_data_partitions: int | None = None,
         partition_index: int | None = None,
     ) -> dict[Any, MinibatchData]:
-        """The next minibatch: its data by stream, or by the keys of ``input_map``. At the end of the data it is empty."""
+        """The next minibatch: its data by stream, or by the keys of ``input_map``.
+
+        At the end of the data it is empty.
+        """
         _no_device("device", device)
         if input_map is not None and not isinstance(input_map, Mapping):
             raise TypeError(f"input_map has to be a dictionary, and {input_map!r} is none.")
@@ -216,7 +219,7 @@ class MinibatchSource(_source.MinibatchSource):
 
 
 class _Minibatch(dict[Any, MinibatchData]):
-    """Data by stream. A stream that was described before its shape was known is found by its name."""
+    """Data by stream. A stream whose shape was not known when it was described is found by name."""
 
     def __missing__(self, stream: Any) -> MinibatchData:
         name = getattr(stream, "name", stream)

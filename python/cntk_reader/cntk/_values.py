@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _STORAGE = {"dense": 0, "sparse": 1}
 _ELEMENT = {"float32": 1, "float64": 2, "float16": 4, "int16": 6}
 
-#: Values of CNTK's masks: a column past the end of a sequence, one inside a sequence, and its first one.
+#: Values of CNTK's masks: a column past the end of a sequence, inside of one, and its first column.
 _GAP, _VALID, _BEGIN = 0, 1, 2
 
 

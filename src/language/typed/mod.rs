@@ -152,8 +152,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Type of the delivered values of files that have no type of their own: [`ElementType::Float`],
-    /// the default, or [`ElementType::Double`] (`precision`).
+    /// Type of the delivered values of files that have no type of their own:
+    /// [`ElementType::Float`], the default, or [`ElementType::Double`] (`precision`).
     #[must_use]
     pub fn precision(mut self, element: ElementType) -> ReaderOptions {
         let word = match element {

@@ -13,7 +13,7 @@ const FILE: &str = "python/THIRD-PARTY.txt";
 /// The crate of the extension module.
 const EXTENSION: &str = "cntk-reader-python";
 
-/// What the names of files with licences begin with.
+/// Beginnings of the names of files with licences.
 const NAMES: [&str; 6] = ["copying", "copyright", "licence", "license", "notice", "unlicense"];
 
 /// Writes the file, for a target of Rust.

@@ -96,8 +96,8 @@ pub(super) fn sparse<T: Element>(block: &[u8], columns: usize) -> Option<SparseC
     Some(SparseColumns { values: cast(values)?, indices: cast(indices)?, offsets: cast(offsets)? })
 }
 
-/// Bytes as values of a type. `None` if they are not aligned for it, are no whole number of values, or
-/// are no values of that type.
+/// Bytes as values of a type. `None` if they are not aligned for it, are no whole number of values,
+/// or are no values of that type.
 fn cast<T: CheckedBitPattern>(bytes: &[u8]) -> Option<&[T]> {
     bytemuck::checked::try_cast_slice(bytes).ok()
 }

@@ -380,7 +380,8 @@ fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
     for (name, value) in own {
         match theirs.iter().find(|(their_name, _)| their_name == name) {
             Some((_, their_value)) if their_value == value => {}
-            // The order does not depend on types and storage: values may be read anew as other types.
+            // The order does not depend on types and storage: values may be read anew as other
+            // types.
             Some((_, their_value)) if *name == STREAMS && shapes(their_value) == shapes(value) => {}
             Some(_) if *name == CONTENT => has_other_values = true,
             Some((_, their_value)) => {

@@ -82,8 +82,8 @@ impl fmt::Debug for Buffer {
 impl<T: Element> From<Arc<[T]>> for Buffer {
     fn from(numbers: Arc<[T]>) -> Buffer {
         let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
-        // SAFETY: the memory is the owner's, which never changes it: there is no `&mut` to an `Arc`'s inside
-        // while the buffer holds a reference.
+        // SAFETY: the memory is the owner's, which never changes it: there is no `&mut` to an
+        // `Arc`'s inside while the buffer holds a reference.
         unsafe { Buffer::from_raw(start, bytes, T::TYPE, Arc::new(numbers)) }
     }
 }

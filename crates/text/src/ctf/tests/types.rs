@@ -111,8 +111,8 @@ fn sample(element: ElementType, dim: usize) -> impl Strategy<Value = Sample> {
     proptest::collection::vec((blanks(), value), dim)
 }
 
-/// What the parsers deliver of a text of lines with one sample of each stream, in one sequence:
-/// data and errors.
+/// The data and errors that the parsers find in lines with one sample of each stream, all in one
+/// sequence.
 fn expected(rules: &Rules, lines: &[Vec<Sample>]) -> (Vec<Data>, u64) {
     let mut streams = vec![Data::default(); rules.streams.len()];
     let (mut errors, mut longest) = (0, 0);
