@@ -56,7 +56,7 @@ impl User {
         Ok(Arc::new(User {
             object: object.clone().unbind(),
             descriptions: descriptions.unbind(),
-            streams: streams.ok_or_else(unknown).python(object.py())?.into(),
+            streams: streams.ok_or_else(unknown).python(object.py())?,
             chunks,
             is_thread_safe,
             is_composable,
