@@ -30,8 +30,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let code = match Args::try_parse_from(arguments) {
         Ok(args) => execute(&args),
         Err(error) => {
-            // Also help and the version, with the exit code 0. Nobody is left to be told of a
-            // failure.
+            // Help and the version come here too, with the exit code 0. If standard error is
+            // closed, there is no other place to report it.
             let _ = error.print();
             u8::try_from(error.exit_code()).unwrap_or(exit::Exit::Usage as u8)
         }

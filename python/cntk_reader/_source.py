@@ -54,6 +54,10 @@ def _limits(max_samples: int | None, max_sweeps: int | None) -> Span:
     )
 
 
+def _size_of_epoch(samples: int | None) -> Span:
+    return Span.of(ONE_SWEEP if samples is None else samples, UNLIMITED_SWEEPS)
+
+
 def _reopened(
     cls: type[MinibatchSource], recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int
 ) -> MinibatchSource:
@@ -404,7 +408,7 @@ class MinibatchSource(OpenReader):
         The epoch begins when the loop gets it: what is left of the one before is left out.
         """
         self._share()
-        unit = Span.of(ONE_SWEEP if samples is None else samples, UNLIMITED_SWEEPS)
+        unit = _size_of_epoch(samples)
         if stop is not None and start is not None and start > stop:
             raise ValueError(f"start is {start}, and the loop ends before epoch {stop}: pass a larger stop.")
         if stop is not None and start is None and not self._is_restored:
@@ -427,7 +431,7 @@ class MinibatchSource(OpenReader):
     def _epoch(self, samples: int | None, index: int | None) -> Epoch:
         """Begins an epoch: the one with this index, or the next one, or the rest of a restored one,
         even if nothing is left of it."""
-        unit = Span.of(ONE_SWEEP if samples is None else samples, UNLIMITED_SWEEPS)
+        unit = _size_of_epoch(samples)
         if index is None and self._is_before_epochs(unit):
             index = 0
         return Epoch(self, unit, index)

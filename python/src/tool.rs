@@ -13,7 +13,7 @@ const PANICKED: u8 = 101;
 fn run_tool(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     let arguments = std::iter::once(OsString::from("cntk-reader")).chain(arguments);
     let run = AssertUnwindSafe(|| cntk_reader_cli::run(arguments));
-    // The message of a panic is on standard error by then, as it is in the program.
+    // As in the program, the panic hook has printed the message to standard error by then.
     detached(py, || catch_unwind(run).unwrap_or(PANICKED))
 }
 

@@ -128,7 +128,7 @@ class Squares(cntk_io.UserDeserializer):
 
 
 class CustomDeserializers(unittest.TestCase):
-    """The values and states are those that CNTK 2.7 gave the same program."""
+    """CNTK 2.7 gave the same program the same values and states."""
 
     def test_minibatches_and_states(self):
         source = cntk_io.MinibatchSource([Squares()], randomize=False, max_sweeps=1)

@@ -1,9 +1,9 @@
 //! `cargo xtask wheel`: the Python package, in which the command-line tool is, as one file for
 //! CPython 3.9 and newer, by maturin; and the checks that make its name true.
 //!
-//! Users' wheels are compiled and linked by Zig, whose C library is that of the oldest system in
-//! the name. Zig shares no object with the compilers of other commands, so tests build wheels for
-//! this machine alone, except in their long form.
+//! Zig compiles and links users' wheels against the C library of the oldest system in the name.
+//! Zig shares no object with the compilers of other commands, so tests build wheels for this
+//! machine alone, except in their long form.
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;

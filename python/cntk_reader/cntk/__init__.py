@@ -92,7 +92,7 @@ def _name(stream: str | _StreamInformation) -> str:
 
 
 def _limited(samples: int | None, sweeps: int | None) -> tuple[int | None, int | None]:
-    """CNTK's limits as those of :class:`cntk_reader.MinibatchSource`."""
+    """Converts CNTK's limits into ``max_samples`` and ``max_sweeps`` of :class:`cntk_reader.MinibatchSource`."""
     sweeps = None if sweeps == INFINITELY_REPEAT else sweeps
     if samples == FULL_DATA_SWEEP and sweeps is None:
         return None, 1

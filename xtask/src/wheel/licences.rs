@@ -41,8 +41,8 @@ pub fn write(project: &Project, target: &str) -> Result<()> {
     std::fs::write(project.path(FILE), file).with_context(|| format!("writing {FILE}"))
 }
 
-/// The crates of others that the extension module is compiled from, by name: without those that
-/// only build scripts and tests use.
+/// The third-party crates compiled into the extension module, sorted by name. Crates that only
+/// build scripts and tests use are left out.
 fn compiled_in(metadata: &Value) -> Result<Vec<&Value>> {
     let id = |value: &Value| value["id"].as_str().unwrap_or_default().to_owned();
     let packages = metadata["packages"].as_array().context("cargo knows no packages")?;
