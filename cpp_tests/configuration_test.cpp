@@ -118,6 +118,14 @@ TEST_F(Configuration, TextOfCtfAndCbf) {
                         {"sharedids", "true"}}),
              {{"features", {{"dim", "784"}, {"format", "dense"}, {"alias", "f,[x];=(1:2)"}}},
               {"labels", {{"dim", "10"}, {"format", "sparse"}, {"definesmbsize", "true"}}}});
+  ExpectText(cr::CtfDeserializer("a.ctf")
+                 .Dense("pixels", 784)
+                 .Element(cr::ElementType::kUInt8)
+                 .Sparse("words", 300)
+                 .Ids(cr::ElementType::kInt64),
+             with(ctf, {{"file", "a.ctf"}}),
+             {{"pixels", {{"dim", "784"}, {"format", "dense"}, {"element", "uint8"}}},
+              {"words", {{"dim", "300"}, {"format", "sparse"}, {"ids", "int64"}}}});
   ExpectText(cr::CbfDeserializer("train.cbf"), with(cbf, {{"file", "train.cbf"}}), {});
   ExpectText(
       cr::CbfDeserializer("train.cbf").Rename("x", "features").Rename("y", "labels").KeepDataInMemory(),

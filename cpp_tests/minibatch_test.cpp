@@ -86,6 +86,37 @@ TEST_F(MinibatchTest, Doubles) {
   EXPECT_THROW(minibatch["x"].Values<float>(), cr::Error);
 }
 
+TEST_F(MinibatchTest, TypesOfValuesAndIds) {
+  cr::CtfDeserializer text(Write("types.ctf", "|x 1 255 |y 2:1\n|x 0 7 |y 4:1\n"));
+  text.Dense("x", 2).Element(cr::ElementType::kUInt8).Sparse("y", 5).Ids(cr::ElementType::kInt64);
+  cr::ReaderOptions options;
+  options.randomize = false;
+  cr::Reader reader = cr::Reader::Open(options, text);
+  const cr::StreamDescription y = reader.GetStreamDescription("y");
+  EXPECT_EQ(y.element, cr::ElementType::kInt64);
+  EXPECT_EQ(y.storage, cr::Storage::kDense);
+  EXPECT_EQ(y.classes, 5u);
+  EXPECT_EQ(reader.GetStreamDescription("x").classes, 0u);
+  reader.StartEpoch(Sweep(4));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_EQ(Copy(minibatch["x"].Values<std::uint8_t>()), (std::vector<std::uint8_t>{1, 255, 0, 7}));
+  EXPECT_EQ(Copy(minibatch["y"].Values<std::int64_t>()), (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(minibatch["x"].Packed<std::uint8_t>().values, (std::vector<std::uint8_t>{1, 255, 0, 7}));
+  EXPECT_THROW(minibatch["x"].Values<float>(), cr::Error);
+  EXPECT_THROW(minibatch["x"].Padded<std::uint8_t>(-1), cr::Error);
+  EXPECT_EQ(minibatch["x"].Padded<std::uint8_t>(9).values.size(), 4u);
+}
+
+TEST_F(MinibatchTest, IndicesOfBothWidths) {
+  cr::Reader reader = Open("7 |x 1 1 |y 0:1\n7 |x 2 2 |y 3:1\n8 |x 4 4 |y 1:1\n");
+  reader.StartEpoch(Sweep(3));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch y = minibatch["y"];
+  EXPECT_EQ(y.PackedIndices<std::int64_t>().values, (std::vector<std::int64_t>{0, 3, 1}));
+  EXPECT_EQ(y.PaddedIndices<std::int64_t>(-100).values, (std::vector<std::int64_t>{0, 3, 1, -100}));
+  EXPECT_EQ(y.PaddedIndices(-100).values, (std::vector<std::int32_t>{0, 3, 1, -100}));
+}
+
 TEST_F(MinibatchTest, SequencesOfDifferentLengths) {
   cr::Reader reader = Open("7 |x 1 1 |y 0:1\n7 |x 2 2 |y 1:1\n7 |x 3 3 |y 2:1\n8 |x 4 4 |y 3:1\n");
   reader.StartEpoch(Sweep(4));

@@ -72,7 +72,8 @@ class RepeatedSequence : public cntk_host::SequenceData {
 
 // The type of an image's values, which the engine describes by this number.
 inline cntk_host::Element element_of_image(uint32_t number) {
-  return number == 0 ? cntk_host::Element::byte : static_cast<cntk_host::Element>(number);
+  return number == CNTK_READER_ELEMENT_UINT8 ? cntk_host::Element::byte
+                                             : static_cast<cntk_host::Element>(number);
 }
 
 // Images: samples of three dimensions, which are not those of other sequences of the stream.

@@ -279,7 +279,7 @@ typedef enum {
 } cntk_reader_storage;
 
 /**
- * Type of one value. The numbers are CNTK's.
+ * Type of one value. The numbers are CNTK's where it has one.
  */
 typedef enum {
   /**
@@ -290,6 +290,34 @@ typedef enum {
    * `double`, 8 bytes.
    */
   CNTK_READER_ELEMENT_DOUBLE = 2,
+  /**
+   * IEEE float of 2 bytes.
+   */
+  CNTK_READER_ELEMENT_FLOAT16 = 4,
+  /**
+   * `int16_t`.
+   */
+  CNTK_READER_ELEMENT_INT16 = 6,
+  /**
+   * `uint8_t`.
+   */
+  CNTK_READER_ELEMENT_UINT8 = 16,
+  /**
+   * `int32_t`.
+   */
+  CNTK_READER_ELEMENT_INT32 = 17,
+  /**
+   * `int64_t`.
+   */
+  CNTK_READER_ELEMENT_INT64 = 18,
+  /**
+   * The upper 2 bytes of a `float`.
+   */
+  CNTK_READER_ELEMENT_BFLOAT16 = 19,
+  /**
+   * A byte that is 0 or 1.
+   */
+  CNTK_READER_ELEMENT_BOOL = 20,
 } cntk_reader_element;
 
 /**
@@ -1075,7 +1103,7 @@ typedef struct {
    */
   uint32_t channels;
   /**
-   * Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
+   * Type of the values, a cntk_reader_element: `UINT8`, `FLOAT` or `DOUBLE`.
    */
   uint32_t element;
   /**
@@ -1372,6 +1400,10 @@ typedef struct {
    * the bytes of each sequence are next to each other, see `sequence_major` in cntk_reader_minibatch_stream.
    */
   uint32_t is_binary;
+  /**
+   * If the values are numbers of classes, from 0 to below this; else 0.
+   */
+  size_t classes;
 } cntk_reader_stream_info;
 
 /**
@@ -2328,7 +2360,8 @@ cntk_reader_status cntk_reader_minibatch_stream_describe(const cntk_reader_minib
  *
  * With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets sequences * length samples of
  * `sample_size` values, of the stream's element type, and must have room for them: `value_capacity` values. `length` must not
- * be less than `longest`. Past the end of a sequence the values are `fill`. `mask` gets sequences * length bytes, 1 for each sample
+ * be less than `longest`. `values` may be NULL if `value_capacity` is 0: the values are left out then. Past the end of a
+ * sequence the values are `fill`, which must be a value of that type. `mask` gets sequences * length bytes, 1 for each sample
  * of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if that is 0.
  *
  * The sequences are in the order of their numbers, which is that of the keys, and gaps are left out. Of a truncated sequence it
@@ -2366,16 +2399,18 @@ cntk_reader_status cntk_reader_minibatch_stream_pack(const cntk_reader_minibatch
 
 /**
  * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences * length indices in the
- * order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a sequence. `indices` has room for `index_capacity` of
- * them. A sample that is not one-hot is an error.
+ * order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a sequence. `element` is the type of the indices and of
+ * `fill`: `CNTK_READER_ELEMENT_INT32` or `CNTK_READER_ELEMENT_INT64`. `indices` has room for `index_capacity` of them, and may be
+ * NULL if that is 0. A sample that is not one-hot is an error.
  *
  * The stream may be sparse or dense. May be called from any thread.
  */
 cntk_reader_status cntk_reader_minibatch_stream_pad_indices(const cntk_reader_minibatch *minibatch,
                                                             size_t index,
                                                             size_t length,
-                                                            int32_t fill,
-                                                            int32_t *indices,
+                                                            uint32_t element,
+                                                            int64_t fill,
+                                                            void *indices,
                                                             size_t index_capacity,
                                                             uint8_t *mask,
                                                             size_t mask_capacity,
@@ -2383,14 +2418,15 @@ cntk_reader_status cntk_reader_minibatch_stream_pad_indices(const cntk_reader_mi
 
 /**
  * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples` indices in the order of
- * cntk_reader_minibatch_stream_pack. `indices` has room for `index_capacity` of them; `offsets` is as there. A sample that is not
- * one-hot is an error.
+ * cntk_reader_minibatch_stream_pack. `element` is their type, as for cntk_reader_minibatch_stream_pad_indices. `indices` has room
+ * for `index_capacity` of them, and may be NULL if that is 0; `offsets` is as there. A sample that is not one-hot is an error.
  *
  * The stream may be sparse or dense. May be called from any thread.
  */
 cntk_reader_status cntk_reader_minibatch_stream_pack_indices(const cntk_reader_minibatch *minibatch,
                                                              size_t index,
-                                                             int32_t *indices,
+                                                             uint32_t element,
+                                                             void *indices,
                                                              size_t index_capacity,
                                                              int32_t *offsets,
                                                              size_t offset_capacity,

@@ -414,7 +414,7 @@ typedef struct {
    */
   uint32_t channels;
   /**
-   * Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
+   * Type of the values, a cntk_reader_element: `UINT8`, `FLOAT` or `DOUBLE`.
    */
   uint32_t element;
   /**

@@ -3,7 +3,7 @@
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::stream::{Element, ElementType, LateShapes, Storage, StreamInfo};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, with_element};
 use cntk_reader_engine::forms::Forms;
 use cntk_reader_engine::pack::layout::Layout;
 use cntk_reader_engine::pack::{self as packed, SparseColumns, StreamMinibatch};
@@ -257,11 +257,13 @@ impl<'m> MinibatchStream<'m> {
     }
 
     fn check(&self, storage: Storage, element: ElementType) -> Result<()> {
-        let describe = |storage, element| match (storage, element) {
-            (Storage::Dense, ElementType::Float) => "dense::<f32>",
-            (Storage::Dense, ElementType::Double) => "dense::<f64>",
-            (Storage::SparseCsc, ElementType::Float) => "sparse::<f32>",
-            (Storage::SparseCsc, ElementType::Double) => "sparse::<f64>",
+        let describe = |storage, element| {
+            let function = match storage {
+                Storage::Dense => "dense",
+                Storage::SparseCsc => "sparse",
+            };
+            let name = with_element!(element, T => std::any::type_name::<T>());
+            format!("{function}::<{}>", name.rsplit("::").next().unwrap_or(name))
         };
         if (self.info.storage, self.info.element) == (storage, element) {
             return Ok(());

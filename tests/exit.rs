@@ -10,9 +10,9 @@ mod common;
 use cntk_reader::Result;
 use cntk_reader::language::{self, UserType};
 use cntk_reader_core::format::user::{
-    Buffer, Registered, Scalar, Sequences, StreamData, UserChunk, UserDeserializer,
+    Buffer, Registered, Sequences, StreamData, UserChunk, UserDeserializer,
 };
-use cntk_reader_core::stream::StreamInfo;
+use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
 use common::child;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl UserDeserializer for Slow {
         let owned = Arc::new(Owned(vec![chunk as f32; SEQUENCES as usize]));
         let (start, bytes) = (owned.0.as_ptr().cast(), size_of_val(owned.0.as_slice()));
         // SAFETY: `start` and `bytes` are the vector's in `owned`, which the buffer keeps and nothing changes or frees before.
-        let values = unsafe { Buffer::from_raw(start, bytes, Scalar::Float, owned) };
+        let values = unsafe { Buffer::from_raw(start, bytes, ElementType::Float, owned) };
         Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
     }
 }

@@ -91,7 +91,7 @@ fn arrays_are_described_shown_and_configured() {
     assert_eq!(run(folder, &["validate", "x.npy"]).0, 0);
     let (code, out, errors) = run(folder, &["head", "x.npy", "y.npy", "-n", "1"]);
     assert_eq!(code, 0, "{errors}");
-    assert_eq!(json(&out)["streams"], json!({"features": [[1.0, 2.0]], "features2": [[0.0]]}));
+    assert_eq!(json(&out)["streams"], json!({"features": [[1, 2]], "features2": [[0.0]]}));
     let (code, made, errors) = run(folder, &["info", "--config", "x.npy", "y.npy"]);
     assert_eq!(code, 0, "{errors}");
     write("made.cntk", made.as_bytes());

@@ -31,6 +31,36 @@ namespace reader {
 
 class UserDeserializer;
 
+namespace detail {
+
+/// The name of a type in CNTK's language. A number that is no type's is refused when the reader is
+/// opened.
+inline std::string WordOf(ElementType element) {
+  switch (element) {
+    case ElementType::kFloat:
+      return "float32";
+    case ElementType::kDouble:
+      return "float64";
+    case ElementType::kFloat16:
+      return "float16";
+    case ElementType::kInt16:
+      return "int16";
+    case ElementType::kUInt8:
+      return "uint8";
+    case ElementType::kInt32:
+      return "int32";
+    case ElementType::kInt64:
+      return "int64";
+    case ElementType::kBFloat16:
+      return "bfloat16";
+    case ElementType::kBool:
+      return "bool";
+  }
+  return std::to_string(static_cast<std::uint32_t>(element));
+}
+
+}  // namespace detail
+
 /// What a reader does with the sequences of its deserializers: order, modes, tolerance. An aggregate: set
 /// what is to differ from the default, in C++20 also by designated initializers.
 struct ReaderOptions {
@@ -159,6 +189,18 @@ class CtfDeserializer {
     Last("DefinesMinibatchSize").Flag("definesMBSize", true);
     return *this;
   }
+  /// Type of the values of the stream added last, which is dense (`element`; default: the reader's
+  /// `precision`). A number that is no value of a type of integers is malformed.
+  CtfDeserializer& Element(ElementType element) & {
+    Last("Element").Text("element", detail::WordOf(element));
+    return *this;
+  }
+  /// Delivers the index of each sample of the stream added last, which is sparse with one entry
+  /// `index:1` a sample, as a dense integer: `kInt32` or `kInt64` (`ids`).
+  CtfDeserializer& Ids(ElementType element) & {
+    Last("Ids").Text("ids", detail::WordOf(element));
+    return *this;
+  }
   /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
   /// MiB).
   CtfDeserializer& ChunkSize(std::uint64_t bytes) & {
@@ -192,6 +234,8 @@ class CtfDeserializer {
   }
   CtfDeserializer&& Alias(const std::string& alias) && { return std::move(Alias(alias)); }
   CtfDeserializer&& DefinesMinibatchSize() && { return std::move(DefinesMinibatchSize()); }
+  CtfDeserializer&& Element(ElementType element) && { return std::move(Element(element)); }
+  CtfDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
   CtfDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
   CtfDeserializer&& MaxErrors(std::uint32_t errors) && { return std::move(MaxErrors(errors)); }
   CtfDeserializer&& SkipSequenceIds(bool skip = true) && { return std::move(SkipSequenceIds(skip)); }

@@ -135,13 +135,14 @@ class StreamMinibatch {
     return sequences;
   }
 
-  /// All values (dense), or the stored ones (sparse). T is the stream's element type, float or double.
+  /// All values (dense), or the stored ones (sparse). T is the stream's type: see ElementType.
   template <typename T>
   Span<const T> Values() const {
-    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
-    if ((parts_.element == CNTK_READER_ELEMENT_FLOAT) != std::is_same_v<T, float>)
-      throw Error(ErrorKind::kInvalidArgument,
-                  "The values of this stream are of the other floating-point type.");
+    constexpr ElementType wanted = detail::ElementOf<T>();
+    if (Element() != wanted)
+      throw Error(ErrorKind::kInvalidArgument, std::string("The values of this stream are ") +
+                                                   detail::NameOf(Element()) + ", not " +
+                                                   detail::NameOf(wanted) + ".");
     return {static_cast<const T*>(parts_.values), parts_.value_count};
   }
 
@@ -186,19 +187,19 @@ class StreamMinibatch {
   Span<const std::size_t> Shape() const noexcept { return {parts_.shape, parts_.shape_rank}; }
 
   /// The sequences in the order of their numbers, filled up with `value` to the longest, or to `length`,
-  /// which must not be less. Samples of a sparse stream become dense. T is the stream's element type, float
-  /// or double.
+  /// which must not be less. Samples of a sparse stream become dense. T is the stream's type: see
+  /// ElementType. A `value` that is no value of that type is an error.
   template <typename T>
-  PaddedSequences<T> Padded(T value = 0, std::size_t length = 0) const {
+  PaddedSequences<T> Padded(double value = 0, std::size_t length = 0) const {
     Values<T>();  // Checks the type.
     PaddedSequences<T> padded = Room<T>(length, parts_.sample_size);
-    detail::Call(cntk_reader_minibatch_stream_pad, minibatch_, id_, padded.length, static_cast<double>(value),
+    detail::Call(cntk_reader_minibatch_stream_pad, minibatch_, id_, padded.length, value,
                  padded.values.data(), padded.values.size(), padded.mask.data(), padded.mask.size());
     return padded;
   }
 
   /// The samples of one sequence after the other, in the order of their numbers. Samples of a sparse stream
-  /// become dense. T is the stream's element type, float or double.
+  /// become dense. T is the stream's type: see ElementType.
   template <typename T>
   PackedSequences<T> Packed() const {
     Values<T>();  // Checks the type.
@@ -210,20 +211,28 @@ class StreamMinibatch {
   }
 
   /// The index of the 1 in each sample, of a stream whose samples are one-hot, in the form of Padded().
-  /// Samples that are not one-hot are an error.
-  PaddedSequences<std::int32_t> PaddedIndices(std::int32_t value = 0, std::size_t length = 0) const {
-    PaddedSequences<std::int32_t> padded = Room<std::int32_t>(length, 1);
-    detail::Call(cntk_reader_minibatch_stream_pad_indices, minibatch_, id_, padded.length, value,
-                 padded.values.data(), padded.values.size(), padded.mask.data(), padded.mask.size());
+  /// Samples that are not one-hot are an error. T is std::int32_t or std::int64_t.
+  template <typename T = std::int32_t>
+  PaddedSequences<T> PaddedIndices(T value = 0, std::size_t length = 0) const {
+    static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>,
+                  "indices are std::int32_t or std::int64_t");
+    PaddedSequences<T> padded = Room<T>(length, 1);
+    detail::Call(cntk_reader_minibatch_stream_pad_indices, minibatch_, id_, padded.length,
+                 static_cast<std::uint32_t>(detail::ElementOf<T>()), value, padded.values.data(),
+                 padded.values.size(), padded.mask.data(), padded.mask.size());
     return padded;
   }
 
   /// The index of the 1 in each sample, of a stream whose samples are one-hot, in the form of Packed().
-  /// Samples that are not one-hot are an error.
-  PackedSequences<std::int32_t> PackedIndices() const {
-    PackedSequences<std::int32_t> packed{std::vector<std::int32_t>(parts_.samples),
-                                         std::vector<std::int32_t>(parts_.sequences + 1), parts_.longest};
-    detail::Call(cntk_reader_minibatch_stream_pack_indices, minibatch_, id_, packed.values.data(),
+  /// Samples that are not one-hot are an error. T is std::int32_t or std::int64_t.
+  template <typename T = std::int32_t>
+  PackedSequences<T> PackedIndices() const {
+    static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>,
+                  "indices are std::int32_t or std::int64_t");
+    PackedSequences<T> packed{std::vector<T>(parts_.samples), std::vector<std::int32_t>(parts_.sequences + 1),
+                              parts_.longest};
+    detail::Call(cntk_reader_minibatch_stream_pack_indices, minibatch_, id_,
+                 static_cast<std::uint32_t>(detail::ElementOf<T>()), packed.values.data(),
                  packed.values.size(), packed.offsets.data(), packed.offsets.size());
     return packed;
   }

@@ -583,6 +583,7 @@ class Reader {
     stream.sample_size = info.sample_size;
     stream.defines_mb_size = info.defines_mb_size != 0;
     stream.is_binary = info.is_binary != 0;
+    stream.classes = info.classes;
     return stream;
   }
 

@@ -9,8 +9,10 @@
 
 #include <cntk_reader/error.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace cntk {
@@ -37,7 +39,103 @@ class Span {
 };
 
 enum class Storage { kDense = CNTK_READER_STORAGE_DENSE, kSparseCsc = CNTK_READER_STORAGE_SPARSE_CSC };
-enum class ElementType { kFloat = CNTK_READER_ELEMENT_FLOAT, kDouble = CNTK_READER_ELEMENT_DOUBLE };
+/// Type of a stream's values. Sparse streams have kFloat or kDouble.
+enum class ElementType {
+  kFloat = CNTK_READER_ELEMENT_FLOAT,        ///< `float`
+  kDouble = CNTK_READER_ELEMENT_DOUBLE,      ///< `double`
+  kFloat16 = CNTK_READER_ELEMENT_FLOAT16,    ///< Float16
+  kInt16 = CNTK_READER_ELEMENT_INT16,        ///< `std::int16_t`
+  kUInt8 = CNTK_READER_ELEMENT_UINT8,        ///< `std::uint8_t`
+  kInt32 = CNTK_READER_ELEMENT_INT32,        ///< `std::int32_t`
+  kInt64 = CNTK_READER_ELEMENT_INT64,        ///< `std::int64_t`
+  kBFloat16 = CNTK_READER_ELEMENT_BFLOAT16,  ///< BFloat16
+  kBool = CNTK_READER_ELEMENT_BOOL,          ///< Bool
+};
+
+/// The bits of an IEEE float of 16 bits.
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+
+/// The upper 16 bits of a `float`.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+
+/// A byte that is 0 or 1. (A vector of `bool` has no bytes.)
+struct Bool {
+  std::uint8_t byte = 0;
+};
+
+namespace detail {
+
+template <typename T, typename... Others>
+inline constexpr bool kIsOneOf = (std::is_same_v<T, Others> || ...);
+
+/// The element type of values of a C++ type.
+template <typename T>
+constexpr ElementType ElementOf() {
+  static_assert(kIsOneOf<T, float, double, Float16, std::int16_t, std::uint8_t, std::int32_t, std::int64_t,
+                         BFloat16, Bool>,
+                "values are float, double, std::int16_t, std::uint8_t, std::int32_t, std::int64_t, Float16, "
+                "BFloat16 or Bool");
+  if (std::is_same_v<T, double>) return ElementType::kDouble;
+  if (std::is_same_v<T, Float16>) return ElementType::kFloat16;
+  if (std::is_same_v<T, std::int16_t>) return ElementType::kInt16;
+  if (std::is_same_v<T, std::uint8_t>) return ElementType::kUInt8;
+  if (std::is_same_v<T, std::int32_t>) return ElementType::kInt32;
+  if (std::is_same_v<T, std::int64_t>) return ElementType::kInt64;
+  if (std::is_same_v<T, BFloat16>) return ElementType::kBFloat16;
+  if (std::is_same_v<T, Bool>) return ElementType::kBool;
+  return ElementType::kFloat;
+}
+
+/// Bytes of a value.
+constexpr std::size_t SizeOf(ElementType element) {
+  switch (element) {
+    case ElementType::kDouble:
+    case ElementType::kInt64:
+      return 8;
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+    case ElementType::kInt16:
+      return 2;
+    case ElementType::kUInt8:
+    case ElementType::kBool:
+      return 1;
+    case ElementType::kFloat:
+    case ElementType::kInt32:
+      break;
+  }
+  return 4;
+}
+
+/// The name of a type in messages.
+constexpr const char* NameOf(ElementType element) {
+  switch (element) {
+    case ElementType::kFloat:
+      return "float";
+    case ElementType::kDouble:
+      return "double";
+    case ElementType::kFloat16:
+      return "Float16";
+    case ElementType::kInt16:
+      return "std::int16_t";
+    case ElementType::kUInt8:
+      return "std::uint8_t";
+    case ElementType::kInt32:
+      return "std::int32_t";
+    case ElementType::kInt64:
+      return "std::int64_t";
+    case ElementType::kBFloat16:
+      return "BFloat16";
+    case ElementType::kBool:
+      return "Bool";
+  }
+  return "another type";
+}
+
+}  // namespace detail
 
 /// Description of a stream.
 struct StreamDescription {
@@ -51,6 +149,7 @@ struct StreamDescription {
   /// The values are opaque bytes such as lattices, four of them a sample. In minibatches of whole sequences
   /// the bytes of each sequence are next to each other: see StreamMinibatch::IsSequenceMajor.
   bool is_binary = false;
+  std::size_t classes = 0;  ///< If the values are numbers of classes, from 0 to below this; else 0.
 };
 
 using StreamDescriptions = std::vector<StreamDescription>;

@@ -31,8 +31,7 @@ struct ImageInfo {
   std::uint32_t height = 0;  ///< Rows.
   std::uint32_t channels =
       0;  ///< Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
-  /// Type of the values; empty: bytes, 0 to 255.
-  std::optional<ElementType> element = {};
+  ElementType element = ElementType::kUInt8;  ///< Type of the values: kUInt8, kFloat or kDouble.
   /// Channel after channel, each row after row; else row after row, in a row pixel after pixel.
   bool is_planar = false;
 
@@ -71,7 +70,7 @@ class ImageView {
 
   const ImageInfo& Info() const noexcept { return info_; }
   /// The values of an image of bytes; throws for others.
-  Byte* Bytes() const { return Get<Byte>(std::nullopt, "bytes"); }
+  Byte* Bytes() const { return Get<Byte>(ElementType::kUInt8, "bytes"); }
   /// The values of an image of floats; throws for others.
   Float* Floats() const { return Get<Float>(ElementType::kFloat, "floats"); }
   /// The values of an image of doubles; throws for others.
@@ -79,7 +78,7 @@ class ImageView {
 
  private:
   template <typename T>
-  T* Get(std::optional<ElementType> element, const char* what) const {
+  T* Get(ElementType element, const char* what) const {
     if (info_.element != element)
       throw std::logic_error(std::string("The image does not consist of ") + what + ".");
     return static_cast<T*>(values_);
@@ -159,7 +158,7 @@ class TransformTable {
     info.width = raw.width;
     info.height = raw.height;
     info.channels = raw.channels;
-    if (raw.element != 0) info.element = static_cast<ElementType>(raw.element);
+    info.element = static_cast<ElementType>(raw.element);
     info.is_planar = raw.is_planar != 0;
     return info;
   }
@@ -171,7 +170,7 @@ class TransformTable {
       *result = {info.width,
                  info.height,
                  info.channels,
-                 info.element ? static_cast<std::uint32_t>(*info.element) : 0u,
+                 static_cast<std::uint32_t>(info.element),
                  info.is_planar ? 1u : 0u,
                  0};
     });

@@ -217,7 +217,7 @@ class UserTable {
 
   /// Samples of a dense array without gaps.
   static std::size_t Samples(const UserArray& array, const UserStream& stream) {
-    const std::size_t value_size = array.element_ == ElementType::kDouble ? sizeof(double) : sizeof(float);
+    const std::size_t value_size = detail::SizeOf(array.element_);
     std::size_t size = value_size;
     for (const std::size_t dimension : stream.shape) size *= dimension;
     if (size == 0 || array.values_size_ % size != 0)

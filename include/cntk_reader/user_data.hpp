@@ -24,12 +24,6 @@ namespace reader {
 
 namespace detail {
 class UserTable;
-
-template <typename T>
-constexpr ElementType ElementOf() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
-  return std::is_same_v<T, double> ? ElementType::kDouble : ElementType::kFloat;
-}
 }  // namespace detail
 
 /// A stream of a deserializer of your own. Its number is its place in the list.
@@ -245,7 +239,10 @@ class UserSequence {
   friend class detail::UserTable;
 
   struct Data {
-    std::variant<std::vector<float>, std::vector<double>> values;
+    std::variant<std::vector<float>, std::vector<double>, std::vector<Float16>, std::vector<std::int16_t>,
+                 std::vector<std::uint8_t>, std::vector<std::int32_t>, std::vector<std::int64_t>,
+                 std::vector<BFloat16>, std::vector<Bool>>
+        values;
     std::vector<std::int32_t> indices;
     std::vector<std::int32_t> counts;
     std::vector<std::size_t> shape;
@@ -260,8 +257,39 @@ class UserSequence {
 
   explicit UserSequence(std::shared_ptr<const std::vector<UserStream>> described)
       : described_(std::move(described)), streams_(described_->size()) {
-    for (std::size_t i = 0; i < streams_.size(); ++i)
-      if ((*described_)[i].element == ElementType::kDouble) streams_[i].values = std::vector<double>();
+    for (std::size_t i = 0; i < streams_.size(); ++i) SetType(streams_[i], (*described_)[i].element);
+  }
+
+  static void SetType(Data& data, ElementType element) {
+    switch (element) {
+      case ElementType::kFloat:
+        data.values = std::vector<float>();
+        break;
+      case ElementType::kDouble:
+        data.values = std::vector<double>();
+        break;
+      case ElementType::kFloat16:
+        data.values = std::vector<Float16>();
+        break;
+      case ElementType::kInt16:
+        data.values = std::vector<std::int16_t>();
+        break;
+      case ElementType::kUInt8:
+        data.values = std::vector<std::uint8_t>();
+        break;
+      case ElementType::kInt32:
+        data.values = std::vector<std::int32_t>();
+        break;
+      case ElementType::kInt64:
+        data.values = std::vector<std::int64_t>();
+        break;
+      case ElementType::kBFloat16:
+        data.values = std::vector<BFloat16>();
+        break;
+      case ElementType::kBool:
+        data.values = std::vector<Bool>();
+        break;
+    }
   }
 
   void Clear() {
@@ -277,7 +305,7 @@ class UserSequence {
 
   template <typename T>
   std::vector<T>& List(std::size_t stream, Storage storage) {
-    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
+    constexpr ElementType element = detail::ElementOf<T>();
     if (stream >= streams_.size())
       throw std::invalid_argument("There is no stream " + std::to_string(stream) + ".");
     const UserStream& described = (*described_)[stream];
@@ -287,7 +315,9 @@ class UserSequence {
           "': " + (storage == Storage::kDense ? "it is sparse: use PushSparse." : "it is dense: use Dense."));
     auto* list = std::get_if<std::vector<T>>(&streams_[stream].values);
     if (list == nullptr)
-      throw std::invalid_argument("Stream '" + described.name + "' has another type of values.");
+      throw std::invalid_argument("Stream '" + described.name + "' has values of the type " +
+                                  detail::NameOf(described.element) + ", not " + detail::NameOf(element) +
+                                  ".");
     return *list;
   }
 

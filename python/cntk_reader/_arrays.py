@@ -17,14 +17,19 @@ from ._explain import explained, resembles, unknown
 from ._keys import Keys, checked, is_text
 from ._minibatch import StreamInformation
 from ._rules import POSITIVE, TABLE, TEXT, Maybe, Whole, Within
-from ._types import Array, ColumnLike, CsrLike
+from ._types import ELEMENTS, Array, ColumnLike, CsrLike, element_of
 from ._user import ChunkValue, ComposableUserDeserializer, Csr, SequenceArray, SequenceList
 
 #: Chunks that the data are divided into: CNTK's default window, so that all data are randomized together.
 CHUNKS = 128
 
-#: Types that are converted to float32, chunk by chunk, without loss.
-_SMALL = {np.dtype(kind) for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)}
+#: Types that no stream has, and those that have their values. They are converted chunk by chunk.
+_WIDER: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.int8): np.dtype(np.int16),
+    np.dtype(np.uint16): np.dtype(np.int32),
+    np.dtype(np.uint32): np.dtype(np.int64),
+    np.dtype(np.uint64): np.dtype(np.int64),
+}
 
 #: What :func:`from_arrays` takes by name besides arrays.
 _OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
@@ -32,6 +37,7 @@ _OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
 #: Samples of a sequence, and a number of a class, that the library can count.
 _MOST_LENGTH = 2**32 - 1
 _MOST_INDEX = 2**31 - 1
+_MOST = 2**63 - 1
 
 Lengths = Union[Sequence[int], Array, None]
 
@@ -96,17 +102,20 @@ class _Dense(_Column):
         kind = pieces[0].dtype.newbyteorder("=")
         if 0 in pieces[0].shape[1:]:
             raise ValueError(f"A sample has the shape {pieces[0].shape[1:]}, and so no value.")
-        if kind not in (np.float32, np.float64) and kind not in _SMALL:
+        self.element: np.dtype[Any] = _WIDER.get(kind, kind)
+        if element_of(self.element) is None:
             raise TypeError(
-                f"Values of the type {kind} cannot be delivered: streams have float32 or float64. If they are numbers of words or "
-                "classes, pass one_hot(values, size); if they are measurements, values.astype('float32')."
+                f"Values of the type {kind} cannot be delivered: streams have {', '.join(ELEMENTS)}. For example: "
+                "values.astype('float32')."
             )
-        self.element = np.dtype(np.float32) if kind in _SMALL else kind
         self.shape = pieces[0].shape[1:]
 
     def take(self, begin: int, end: int) -> npt.NDArray[Any]:
         """Samples ``begin`` to ``end`` as the library takes them."""
-        return self.cut(begin, end).astype(self.element, copy=False)
+        samples = self.cut(begin, end)
+        if samples.dtype.kind == "u" and samples.dtype.itemsize == 8 and samples.size and int(samples.max()) > _MOST:
+            raise ValueError(f"The value {int(samples.max())} is too large: streams of integers have int64.")
+        return samples.astype(self.element, copy=False)
 
 
 class _Ids(_Column):
@@ -451,8 +460,8 @@ def from_arrays(
 
     Each array has one sample after the other, the samples of all sequences:
 
-    * NumPy, or what ``np.asarray`` takes without a copy: shape (samples, *shape of a sample), float32 or float64; smaller types
-      (bool, 8 and 16 bits) become float32 chunk by chunk;
+    * NumPy, or what ``np.asarray`` takes without a copy: shape (samples, *shape of a sample), floats, integers or bool. Streams
+      have the same type; int8 becomes int16, uint16 int32, uint32 and uint64 int64, chunk by chunk;
     * a CSR matrix of SciPy: one row a sample, a sparse stream;
     * :func:`one_hot` of integers: a sparse stream of words or classes;
     * a column of pandas; categories become one-hot vectors;

@@ -23,7 +23,9 @@ from ._rules import (
     Maybe,
     Rule,
     Shape,
+    Text,
 )
+from ._types import ELEMENTS, DType, element_of
 
 if TYPE_CHECKING:
     from ._transform import Transform
@@ -63,6 +65,15 @@ def _is_field(name: str, value: object) -> object:
     return None if value is None else TEXT(name, value)
 
 
+def _is_element(name: str, value: object) -> object:
+    element = None if value is None else element_of(cast("DType", value))
+    if value is not None and element is None:
+        raise ValueError(
+            f"{name} is {value!r}. Expected one of {', '.join(map(repr, ELEMENTS))}, or a type of NumPy of this name."
+        )
+    return element
+
+
 def _are_transforms(name: str, value: object) -> object:
     if not isinstance(value, (list, tuple)):
         raise TypeError(
@@ -95,6 +106,8 @@ _FLAG_OR_NONE = Maybe(FLAG)
     broadcast=_FLAG_OR_NONE,
     max_sequence_length=Maybe(POSITIVE),
     transforms=Maybe(TRANSFORMS),
+    dtype=_is_element,
+    ids=Maybe(Text(("int32", "int64"))),
 )
 @dataclass(frozen=True)
 class StreamDef:
@@ -112,6 +125,8 @@ class StreamDef:
     * ``broadcast``: of speech: the only frame is repeated for each sample of the first stream
     * ``max_sequence_length``: of speech: longer utterances are left out
     * ``transforms``: of images: what becomes of each: ``[Scale(224, 224, 3)]``
+    * ``dtype``: of text: type of the values of a dense stream, a name such as ``"uint8"`` or a NumPy type; None: ``precision``
+    * ``ids``: of text: each sample of a sparse stream is ``index:1``, and its index is delivered, as ``"int32"`` or ``"int64"``
     """
 
     field: str | None = None
@@ -126,6 +141,8 @@ class StreamDef:
     broadcast: bool | None = False
     max_sequence_length: int | None = None
     transforms: Sequence[AnyTransform] | None = None
+    dtype: DType | None = None
+    ids: str | None = None
 
     @property
     def size(self) -> int:
@@ -267,7 +284,8 @@ class CTFDeserializer:
     shared_ids: bool = False
 
     def __post_init__(self) -> None:
-        check_uses("CTFDeserializer", self.streams, "field", "shape", "is_sparse", "defines_mb_size", "transforms")
+        used = ("field", "shape", "is_sparse", "defines_mb_size", "dtype", "ids", "transforms")
+        check_uses("CTFDeserializer", self.streams, *used)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -281,6 +299,8 @@ class CTFDeserializer:
                     "dim": stream.size,
                     "format": "sparse" if stream.is_sparse else "dense",
                     "definesMBSize": stream.defines_mb_size,
+                    **({} if stream.dtype is None else {"element": str(stream.dtype)}),
+                    **({} if stream.ids is None else {"ids": stream.ids}),
                     **_transforms(stream),
                 }
                 for name, stream in self.streams.items()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._types import Floats
+from ._types import Values
 
 
 class Padded(NamedTuple):
@@ -17,7 +17,7 @@ class Padded(NamedTuple):
     * ``mask``: (sequences, length), true where there is a sample
     """
 
-    array: Floats
+    array: Values
     mask: npt.NDArray[np.bool_]
 
 
@@ -42,7 +42,7 @@ class Packed(NamedTuple):
     * ``longest``: samples of the longest sequence
     """
 
-    values: Floats
+    values: Values
     offsets: npt.NDArray[np.int32]
     longest: int
 
@@ -72,7 +72,7 @@ class Sparse(NamedTuple):
     * ``shape``: (steps * lanes, values of a sample)
     """
 
-    data: Floats
+    data: Values
     indices: npt.NDArray[np.int32]
     indptr: npt.NDArray[np.int32]
     shape: tuple[int, int]

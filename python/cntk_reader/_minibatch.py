@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from . import _native
 from ._explain import Text, declares, explained, unknown, whole
-from ._rules import FLAG, TEXT, WHOLE, Within
-from ._types import GAP, RECORD, Array, Floats
+from ._rules import FLAG, TEXT, WHOLE, Maybe, Within
+from ._types import ELEMENTS, GAP, RECORD, Array, Values, element_of
 
 if TYPE_CHECKING:
     import jax
@@ -31,8 +31,6 @@ __all__ = ["GAP", "RECORD", "Minibatch", "StreamInformation", "StreamMinibatch"]
 
 Minibatch = _native.Minibatch
 StreamMinibatch = _native.StreamMinibatch
-
-_FLOAT, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 Extension = TypeVar("Extension", bound=type)
 
@@ -51,13 +49,9 @@ def _extends(native: type) -> Callable[[Extension], Extension]:
 
 
 def _is_dtype(name: str, value: object) -> object:
-    try:
-        dtype = np.dtype(cast("npt.DTypeLike", value))
-    except TypeError:
-        dtype = None
-    # A type of NumPy is equal to None, which stands for float64 there.
-    if value is None or dtype is None or dtype not in (_FLOAT, _DOUBLE):
-        raise ValueError(f"{name} has to be float32 or float64, and is {value!r}.")
+    # None stands for float64 in NumPy.
+    if value is None or element_of(cast("npt.DTypeLike", value)) is None:
+        raise ValueError(f"{name} has to be one of {', '.join(ELEMENTS)}, and is {value!r}.")
     return value
 
 
@@ -76,6 +70,7 @@ def _is_sample_shape(name: str, value: object) -> object:
     shape=_is_sample_shape,
     defines_mb_size=FLAG,
     is_binary=FLAG,
+    classes=Maybe(WHOLE),
 )
 @dataclass(frozen=True)
 class StreamInformation:
@@ -87,10 +82,11 @@ class StreamInformation:
     * ``name``: what minibatches have it by
     * ``stream_id``: its number, from 0
     * ``storage_format``: "dense" or "sparse"
-    * ``dtype``: float32 or float64
+    * ``dtype``: float32, float64, float16, bfloat16, uint8, int16, int32, int64 or bool; of sparse streams one of the first two
     * ``shape``: of a sample
     * ``defines_mb_size``: minibatch sizes count its samples
     * ``is_binary``: samples are opaque bytes, such as lattices
+    * ``classes``: of text with ``ids``: the values are numbers of classes, and this is how many there are
     """
 
     name: str
@@ -100,6 +96,7 @@ class StreamInformation:
     shape: tuple[int, ...]
     defines_mb_size: bool = False
     is_binary: bool = False
+    classes: int | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -115,14 +112,15 @@ class StreamInformation:
         return size
 
 
-def _to_jax(array: Array) -> jax.Array:
+def _to_jax(array: Array, shared: object = None) -> jax.Array:
+    """An array as one of JAX, by the DLPack of ``shared`` where NumPy's does not have the type."""
     import jax
     from jax import numpy
     from jax.dlpack import from_dlpack
 
     if jax.default_backend() == "cpu":
-        shared: jax.Array = from_dlpack(array)
-        return shared
+        made: jax.Array = from_dlpack(array if shared is None else shared)
+        return made
     # DLPack would leave it in the processor's memory and tie it to the processor, and JAX computes where its arguments are.
     return numpy.asarray(array)
 
@@ -159,7 +157,7 @@ class _StreamExtension(_Stream):
         """
         return self._matrix(*self.sparse[:3])
 
-    def _matrix(self, values: Floats, indices: npt.NDArray[np.int32], starts: npt.NDArray[np.int32]) -> csr_matrix:
+    def _matrix(self, values: Values, indices: npt.NDArray[np.int32], starts: npt.NDArray[np.int32]) -> csr_matrix:
         from scipy.sparse import csr_matrix
 
         shape = (len(starts) - 1, self.info.sample_size)
@@ -181,7 +179,9 @@ class _StreamExtension(_Stream):
         import torch
 
         if not self.is_sparse:
-            return torch.from_numpy(self.array)
+            # NumPy may not have the type, and PyTorch does not take it from there.
+            is_brain = self._element == "bfloat16"
+            return torch.from_numpy(self._bits).view(torch.bfloat16) if is_brain else torch.from_numpy(self.array)
         data, indices, indptr, shape = self.canonical()
         offsets, places, values = (torch.from_numpy(part) for part in (indptr, indices, data))
         return torch.sparse_csr_tensor(offsets, places, values, size=shape, check_invariants=False)
@@ -191,10 +191,10 @@ class _StreamExtension(_Stream):
 
         On the device that JAX uses by default. Where that is the processor, a dense array in single precision lies in the minibatch's
         own memory: do not write there any more. Others are copied by JAX, because it wants an alignment that the parts of sparse data
-        do not have, and makes double precision single unless ``jax_enable_x64`` is set.
+        do not have, and makes types of 64 bits those of 32 unless ``jax_enable_x64`` is set.
         """
         if not self.is_sparse:
-            return _to_jax(self.array)
+            return _to_jax(self.array, self if self._element == "bfloat16" else None)
         from jax.experimental.sparse import BCSR
 
         data, indices, indptr, shape = self.canonical()
@@ -208,28 +208,33 @@ class _StreamExtension(_Stream):
         return array.copy() if copy and np.shares_memory(array, self.array) else array
 
     def __dlpack__(self, **options: object) -> object:
-        """A capsule of DLPack with :attr:`array`, for ``torch.from_dlpack`` and others. NumPy makes it: versioned from 2.1 on.
+        """A DLPack capsule of :attr:`array`, for ``torch.from_dlpack`` and others.
+
+        NumPy makes it, versioned from NumPy 2.1 on. Values of bfloat16, which NumPy does not have,
+        have a capsule as well.
 
         ``options`` are those of the standard: ``stream``, ``max_version``, ``dl_device``, ``copy``.
         """
-        return self.array.__dlpack__(**options)  # type: ignore[arg-type]
+        if self._element == "bfloat16":
+            return _native.bfloat16_capsule(self._bits.__dlpack__(**options))  # type: ignore[arg-type]
+        return self.array.__dlpack__(**options)  # type: ignore[arg-type, misc]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # kDLCPU
 
-    def asarray(self) -> Floats:
+    def asarray(self) -> Values:
         """All data, dense, of shape (steps, lanes, *shape of a sample): a view of dense data, a copy of sparse ones."""
         if not self.is_sparse:
             return self.array
         return self.csr.toarray().reshape(self.steps, self.lanes, *self.info.shape)  # type: ignore[no-any-return]
 
-    def as_list(self) -> list[Floats]:
+    def as_list(self) -> list[Values]:
         """The sequences, each an array (samples, *shape of a sample): views of the values of :meth:`packed`."""
         values, offsets, _ = self.packed()
         bounds = offsets.tolist()
         return [values[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
-    def as_sequences(self) -> list[Floats | csr_matrix]:
+    def as_sequences(self) -> list[Values | csr_matrix]:
         """The sequences in the minibatch's order, each an array (samples, *shape of a sample) or a matrix (samples, values).
 
         Dense ones are views. So are the values of sparse ones, if their samples are next to each other (minibatches of

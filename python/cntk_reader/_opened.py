@@ -49,12 +49,15 @@ class OpenReader(_native.Source):
                 name=name,
                 stream_id=number,
                 storage_format="sparse" if is_sparse else "dense",
-                dtype=np.dtype(np.float64 if is_double else np.float32),
+                dtype=element if element == "bfloat16" else np.dtype(element),
                 shape=_OPEN_SHAPE if shape is None else tuple(shape),
                 defines_mb_size=defines_mb_size,
                 is_binary=is_binary,
+                classes=classes,
             )
-            for number, (name, is_sparse, is_double, shape, defines_mb_size, is_binary) in enumerate(self._streams())
+            for number, (name, is_sparse, element, shape, defines_mb_size, is_binary, classes) in enumerate(
+                self._streams()
+            )
         ]
         self.streams.update({info.name: info for info in infos})
         self._set_streams(self.streams)

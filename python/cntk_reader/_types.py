@@ -14,10 +14,40 @@ GAP = 2**64 - 1
 
 #: An array of numbers of any type.
 Array = npt.NDArray[np.generic]
-#: Values of samples.
-Floats = Union[npt.NDArray[np.float32], npt.NDArray[np.float64]]
+#: Values of samples, of one of :data:`ELEMENTS`.
+Values = npt.NDArray[np.generic]
 #: Type of such values.
-FloatType = Union["np.dtype[np.float32]", "np.dtype[np.float64]"]
+DType = npt.DTypeLike
+
+#: The types of values that streams have, by NumPy's names. Sparse streams have float32 or float64.
+ELEMENTS = ("float32", "float64", "float16", "int16", "uint8", "int32", "int64", "bfloat16", "bool")
+
+
+def dtype_of(name: str) -> np.dtype[np.generic]:
+    """The dtype of one of :data:`ELEMENTS`."""
+    if name == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError(
+                "The values are of the type bfloat16, which NumPy does not have. Install ml_dtypes, or take stream.to_torch()."
+            ) from None
+        brain: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+        return brain
+    return np.dtype(name)
+
+
+def element_of(dtype: npt.DTypeLike) -> str | None:
+    """Which one of :data:`ELEMENTS` a dtype is; None: none of them."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return dtype
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        return None
+    return name if name in ELEMENTS else None
+
+
 #: An element of a dictionary that can be written as JSON, or pickled.
 Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 

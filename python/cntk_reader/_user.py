@@ -17,9 +17,7 @@ from ._explain import Text, explained, unknown, whole
 from ._keys import checked
 from ._minibatch import StreamInformation
 from ._rules import FLAG, Within
-from ._types import Array, CsrLike
-
-_FLOAT, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+from ._types import ELEMENTS, Array, CsrLike, dtype_of, element_of
 
 
 class Streams(dict[str, StreamInformation]):
@@ -172,7 +170,7 @@ def _is_csr(value: Any) -> bool:
 
 def _dense(array: Any, info: StreamInformation) -> Any:
     """An array of samples, which need not be contiguous."""
-    element = np.dtype(info.dtype)
+    element = dtype_of(str(element_of(info.dtype)))
     if array.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
     if np.ma.is_masked(array):
@@ -260,26 +258,26 @@ def _part(value: Any, info: StreamInformation) -> tuple[Any, Any]:
 # The extension module calls the functions below.
 
 
-def described(user: UserDeserializer) -> tuple[int, Streams, list[tuple[str, bool, bool, list[int], bool]], bool, bool]:
+def described(user: UserDeserializer) -> tuple[int, Streams, list[tuple[str, bool, str, list[int], bool]], bool, bool]:
     """The number of chunks; the streams, also in plain types; whether it is thread safe, and composable."""
     chunks, streams = user.describe()
     plain = [_plain(info) for info in streams.values()]
     return chunks, streams, plain, bool(user.thread_safe), isinstance(user, ComposableUserDeserializer)
 
 
-def _plain(info: StreamInformation) -> tuple[str, bool, bool, list[int], bool]:
-    """Name, sparse, double precision, shape with the first dimension varying fastest, size-defining."""
+def _plain(info: StreamInformation) -> tuple[str, bool, str, list[int], bool]:
+    """Name, sparse, type of values, shape (first dimension fastest), defines the size."""
     if info.storage_format not in ("dense", "sparse"):
         raise ValueError(f"The storage format of '{info.name}' is '{info.storage_format}', not dense or sparse.")
-    element = np.dtype(info.dtype)
-    if element not in (_FLOAT, _DOUBLE):
-        raise ValueError(f"The stream '{info.name}' has the dtype {element}, not float32 or float64.")
+    element = element_of(info.dtype)
+    if element is None:
+        raise ValueError(f"The stream '{info.name}' has the dtype {info.dtype}, not one of {', '.join(ELEMENTS)}.")
     if any(dimension < 0 for dimension in info.shape):
         raise ValueError(f"The shape {info.shape} of '{info.name}' is not known completely.")
     if info.is_binary:
         raise ValueError(f"The stream '{info.name}' is binary, which streams of users cannot be.")
     dimensions = [whole(f"A dimension of '{info.name}'", dimension) for dimension in reversed(info.shape)]
-    return info.name, info.is_sparse, element == _DOUBLE, dimensions, bool(info.defines_mb_size)
+    return info.name, info.is_sparse, element, dimensions, bool(info.defines_mb_size)
 
 
 def loaded(user: UserDeserializer, chunk: int, streams: Streams) -> tuple[tuple[Any, Any], ...]:

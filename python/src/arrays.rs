@@ -1,5 +1,6 @@
 //! Arrays of NumPy over memory of the library, without copies.
 
+use cntk_reader_core::stream::ElementType;
 use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, dtype};
 use pyo3::prelude::*;
@@ -9,37 +10,56 @@ use std::ffi::c_int;
 /// Types of the numbers in arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dtype {
-    Float,
-    Double,
-    Int,
+    /// Values of a stream, indices, masks.
+    Of(ElementType),
     Key,
-    Flag,
     /// `cntk_reader.RECORD`.
     Record,
 }
 
-/// The types as NumPy has them, in the order of [`Dtype`].
-static DTYPES: PyOnceLock<[Py<PyArrayDescr>; 6]> = PyOnceLock::new();
-
-fn dtypes(py: Python<'_>) -> PyResult<&[Py<PyArrayDescr>; 6]> {
-    DTYPES.get_or_try_init(py, || {
-        let record = py.import("cntk_reader._types")?.getattr("RECORD")?.cast_into::<PyArrayDescr>()?;
-        Ok([
-            dtype::<f32>(py).unbind(),
-            dtype::<f64>(py).unbind(),
-            dtype::<i32>(py).unbind(),
-            dtype::<u64>(py).unbind(),
-            dtype::<bool>(py).unbind(),
-            record.unbind(),
-        ])
-    })
-}
-
 impl Dtype {
+    /// The types of indices and masks.
+    pub const INT: Dtype = Dtype::Of(ElementType::Int32);
+    pub const FLAG: Dtype = Dtype::Of(ElementType::Bool);
+
     /// The type as NumPy has it.
     pub fn descriptor<'py>(self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyArrayDescr>> {
-        Ok(dtypes(py)?[self as usize].bind(py))
+        static KEY: PyOnceLock<Py<PyArrayDescr>> = PyOnceLock::new();
+        static RECORD: PyOnceLock<Py<PyArrayDescr>> = PyOnceLock::new();
+        let descriptor = match self {
+            Dtype::Of(element) => return of_element(py, element),
+            Dtype::Key => KEY.get_or_init(py, || dtype::<u64>(py).unbind()),
+            Dtype::Record => RECORD.get_or_try_init(py, || {
+                let record = py.import("cntk_reader._types")?.getattr("RECORD")?;
+                PyResult::Ok(record.cast_into::<PyArrayDescr>()?.unbind())
+            })?,
+        };
+        Ok(descriptor.bind(py))
     }
+}
+
+/// NumPy's type of an element type.
+fn of_element(py: Python<'_>, element: ElementType) -> PyResult<&Bound<'_, PyArrayDescr>> {
+    static ELEMENTS: [PyOnceLock<Py<PyArrayDescr>>; ElementType::ALL.len()] =
+        [const { PyOnceLock::new() }; ElementType::ALL.len()];
+    // In the order of `ElementType::ALL`; a comparison for each is less than a call of Python.
+    let place = ElementType::ALL.iter().position(|known| *known == element).unwrap_or_default();
+    let descriptor = ELEMENTS[place].get_or_try_init(py, || {
+        let found = py.import("cntk_reader._types")?.getattr("dtype_of")?.call1((element.name(),))?;
+        PyResult::Ok(found.cast_into::<PyArrayDescr>()?.unbind())
+    })?;
+    Ok(descriptor.bind(py))
+}
+
+/// The element type of an array's values, in the machine's byte order. `None`: streams have no such
+/// values.
+pub fn element_of(array: &Bound<'_, PyArrayDescr>) -> Option<ElementType> {
+    let py = array.py();
+    let is_equal = |element: &ElementType| {
+        element.size() == array.itemsize()
+            && of_element(py, *element).is_ok_and(|descriptor| array.is_equiv_to(descriptor))
+    };
+    ElementType::ALL.iter().copied().find(is_equal)
 }
 
 /// An array of this shape at an address inside memory that `owner` keeps.

@@ -4,9 +4,13 @@ use crate::arrays::{self, Dtype};
 use crate::ending::{Section, detached};
 use crate::errors::IntoPython;
 use crate::minibatch::StreamMinibatch;
-use cntk_reader::Result;
+use cntk_reader::{Error, Result};
 use cntk_reader_core::memory::room;
-use cntk_reader_core::stream::Element;
+use cntk_reader_core::stream::{Element, ElementType};
+use cntk_reader_core::with_element;
+use cntk_reader_engine::forms::Index;
+use numpy::PyArrayDescr;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyInt, PyTuple};
@@ -43,7 +47,7 @@ pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
 
 /// Finds the classes while modules can still be imported.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
-    Dtype::Float.descriptor(py)?;
+    Dtype::Of(ElementType::Float).descriptor(py)?;
     tuple(py, Kind::Padded).map(drop)
 }
 
@@ -98,15 +102,21 @@ impl FromPyObject<'_, '_> for Fill {
     }
 }
 
-/// The number that fills up padded indices.
-struct FillIndex(i32);
-
-impl FromPyObject<'_, '_> for FillIndex {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<FillIndex> {
-        rule(&value, "whole", [i32::MIN.into(), i32::MAX.into()], AFTER)?.extract().map(FillIndex)
+/// Whether indices are of 64 bits: `dtype` is int64, and not int32 or left out.
+fn is_wide(dtype: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+    let Some(dtype) = dtype else { return Ok(false) };
+    let given = PyArrayDescr::new(dtype.py(), dtype)?;
+    match arrays::element_of(&given) {
+        Some(ElementType::Int32) => Ok(false),
+        Some(ElementType::Int64) => Ok(true),
+        _ => Err(PyValueError::new_err(format!("The dtype of indices is int32 or int64, not {given}."))),
     }
+}
+
+/// The number that fills up padded indices.
+fn fill_index(value: Option<&Bound<'_, PyAny>>, is_wide: bool) -> PyResult<i64> {
+    let range = if is_wide { [i64::MIN, i64::MAX] } else { [i32::MIN.into(), i32::MAX.into()] };
+    value.map_or(Ok(0), |value| rule(value, "whole", range, AFTER)?.extract())
 }
 
 /// Does some work, without the interpreter's lock if it is much.
@@ -126,8 +136,13 @@ impl StreamMinibatch {
         Ok((extent.sequences, length.map_or(Ok(extent.longest), |length| whole(length, "The length"))?))
     }
 
-    fn pad<T: Element + bytemuck::Pod>(&self, length: usize, fill: T) -> Result<(Vec<T>, Vec<bool>)> {
+    fn pad<T: Element>(&self, length: usize, fill: f64) -> Result<(Vec<T>, Vec<bool>)> {
         let forms = self.forms();
+        let fill = T::of_number(fill).ok_or_else(|| {
+            let message =
+                format!("The values of the stream '{}' are {}.", self.stream().name, T::TYPE.name());
+            Error::argument(message).with_detail(format!("Pass one of them instead of {fill}."))
+        })?;
         let mut values = list(forms.padded_size(length, self.part().sample_size())?)?;
         forms.pad(length, fill, &mut values)?;
         Ok((values, self.mask_of(length)?))
@@ -154,7 +169,7 @@ impl StreamMinibatch {
 }
 
 fn mask_array(py: Python<'_>, mask: Vec<bool>, shape: [usize; 2]) -> PyResult<Bound<'_, PyAny>> {
-    arrays::of_list(py, mask, Dtype::Flag, &shape)
+    arrays::of_list(py, mask, Dtype::FLAG, &shape)
 }
 
 #[pymethods]
@@ -185,13 +200,10 @@ impl StreamMinibatch {
                 (self.first_values(py, &shape)?, vec![true; extent.samples])
             } else {
                 let size = extent.samples.saturating_mul(self.part().sample_size());
-                if self.is_double() {
-                    let (values, mask) = packing(py, size, || self.pad(length, fill)).python(py)?;
-                    (arrays::of_list(py, values, Dtype::Double, &shape)?, mask)
-                } else {
-                    let (values, mask) = packing(py, size, || self.pad(length, fill as f32)).python(py)?;
-                    (arrays::of_list(py, values, Dtype::Float, &shape)?, mask)
-                }
+                with_element!(self.part().element(), T => {
+                    let (values, mask) = packing(py, size, || self.pad::<T>(length, fill)).python(py)?;
+                    (arrays::of_list(py, values, self.dtype_of_values(), &shape)?, mask)
+                })
             };
         tuple(py, Kind::Padded)?.call1((array, mask_array(py, mask, [sequences, length])?))
     }
@@ -216,16 +228,15 @@ impl StreamMinibatch {
             (self.shape(&[extent.samples]), extent.samples.saturating_mul(self.part().sample_size()));
         let values = if !self.is_sparse() && extent.is_packed {
             self.first_values(py, &shape)?
-        } else if self.is_double() {
-            let values = packing(py, size, || self.pack::<f64>()).python(py)?;
-            arrays::of_list(py, values, Dtype::Double, &shape)?
         } else {
-            let values = packing(py, size, || self.pack::<f32>()).python(py)?;
-            arrays::of_list(py, values, Dtype::Float, &shape)?
+            with_element!(self.part().element(), T => {
+                let values = packing(py, size, || self.pack::<T>()).python(py)?;
+                arrays::of_list(py, values, self.dtype_of_values(), &shape)?
+            })
         };
         let offsets = self.offsets().python(py)?;
         let shape = [offsets.len()];
-        let offsets = arrays::of_list(py, offsets, Dtype::Int, &shape)?;
+        let offsets = arrays::of_list(py, offsets, Dtype::INT, &shape)?;
         tuple(py, Kind::Packed)?.call1((values, offsets, extent.longest))
     }
 
@@ -238,56 +249,65 @@ impl StreamMinibatch {
         mask_array(py, mask, [extent.sequences, extent.longest])
     }
 
-    /// The indices of one-hot samples in the form of :meth:`padded`: int32 ``array`` and ``mask``
-    /// (sequences, length).
-    #[pyo3(signature = (value = FillIndex(0), length = None), text_signature = "($self, value=0, length=None)")]
+    /// The indices of one-hot samples in the form of :meth:`padded`: ``array`` of this ``dtype``,
+    /// int32 or int64, and ``mask`` (sequences, length).
+    #[pyo3(
+        signature = (value = None, length = None, dtype = None),
+        text_signature = "($self, value=0, length=None, dtype=numpy.int32)"
+    )]
     fn padded_indices<'py>(
         &self,
         py: Python<'py>,
-        value: FillIndex,
+        value: Option<&Bound<'py, PyAny>>,
         length: Option<&Bound<'py, PyAny>>,
+        dtype: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
-        let FillIndex(fill) = value;
+        let is_wide = is_wide(dtype)?;
+        let fill = fill_index(value, is_wide)?;
         let (sequences, length) = self.padded_length(length)?;
-        let work = || -> Result<_> {
-            let mut values = list(self.forms().padded_size(length, 1)?)?;
-            self.forms().pad_indices(length, fill, &mut values)?;
-            Ok((values, self.mask_of(length)?))
-        };
-        let (values, mask) = packing(py, self.layout().samples(), work).python(py)?;
-        let array = arrays::of_list(py, values, Dtype::Int, &[sequences, length])?;
-        tuple(py, Kind::PaddedIndices)?.call1((array, mask_array(py, mask, [sequences, length])?))
+        let shape = [sequences, length];
+        let array = match is_wide {
+            true => self.index_array(py, &shape, || self.indices_padded(length, fill)),
+            false => self.index_array(py, &shape, || self.indices_padded(length, fill as i32)),
+        }?;
+        let mask = self.mask_of(length).python(py)?;
+        tuple(py, Kind::PaddedIndices)?.call1((array, mask_array(py, mask, shape)?))
     }
 
-    /// The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,),
-    /// ``offsets``, ``longest``.
-    fn packed_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,) of this
+    /// ``dtype``, int32 or int64, ``offsets``, ``longest``.
+    #[pyo3(signature = (dtype = None), text_signature = "($self, dtype=numpy.int32)")]
+    fn packed_indices<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.indices(py, dtype)?;
         let _section = Section::enter(py);
-        let extent = self.layout().extent();
-        let work = || -> Result<_> {
-            let mut values = list(extent.samples)?;
-            self.forms().pack_indices(&mut values)?;
-            Ok((values, self.offsets()?))
-        };
-        let (values, offsets) = packing(py, extent.samples, work).python(py)?;
-        let (values_shape, offsets_shape) = ([values.len()], [offsets.len()]);
-        let values = arrays::of_list(py, values, Dtype::Int, &values_shape)?;
-        let offsets = arrays::of_list(py, offsets, Dtype::Int, &offsets_shape)?;
-        tuple(py, Kind::PackedIndices)?.call1((values, offsets, extent.longest))
+        let offsets = self.offsets().python(py)?;
+        let shape = [offsets.len()];
+        let offsets = arrays::of_list(py, offsets, Dtype::INT, &shape)?;
+        tuple(py, Kind::PackedIndices)?.call1((values, offsets, self.layout().extent().longest))
     }
 
     /// The index of each one-hot sample, of shape (samples,): labels as a loss wants them, ids as
     /// an embedding wants them.
     ///
-    /// In the order of :meth:`packed`. The stream may be sparse or dense; samples that are not
-    /// one-hot are an error.
-    fn indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// In the order of :meth:`packed`, of this ``dtype``, int32 or int64, which losses of PyTorch
+    /// want. The stream may be sparse or dense; samples that are not one-hot are an error.
+    #[pyo3(signature = (dtype = None), text_signature = "($self, dtype=numpy.int32)")]
+    fn indices<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
-        let mut values = list(self.layout().samples()).python(py)?;
-        packing(py, self.layout().samples(), || self.forms().pack_indices(&mut values)).python(py)?;
-        let shape = [values.len()];
-        arrays::of_list(py, values, Dtype::Int, &shape)
+        let shape = [self.layout().samples()];
+        match is_wide(dtype)? {
+            true => self.index_array(py, &shape, || self.indices_packed::<i64>()),
+            false => self.index_array(py, &shape, || self.indices_packed::<i32>()),
+        }
     }
 
     /// Sparse data as :attr:`sparse` has them, with ascending indices in each row, each once: for
@@ -297,30 +317,42 @@ impl StreamMinibatch {
     /// already, else copies.
     fn canonical<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
-        let is_canonical = match self.is_double() {
-            true => self.part().sparse::<f64>().map(|columns| is_canonical(columns.indices, columns.offsets)),
-            false => {
-                self.part().sparse::<f32>().map(|columns| is_canonical(columns.indices, columns.offsets))
-            }
-        };
+        let is_canonical = with_element!(self.part().element(), T => {
+            self.part().sparse::<T>().map(|columns| is_canonical(columns.indices, columns.offsets))
+        });
         if is_canonical != Some(false) {
             // Of a dense stream this is the error that says so.
             return self.sparse(py);
         }
-        if self.is_double() {
-            self.made_canonical::<f64>(py, Dtype::Double)
-        } else {
-            self.made_canonical::<f32>(py, Dtype::Float)
-        }
+        with_element!(self.part().element(), T => self.made_canonical::<T>(py))
     }
 }
 
 impl StreamMinibatch {
-    fn made_canonical<'py, T: Element + bytemuck::Pod>(
+    fn indices_padded<I: Index>(&self, length: usize, fill: I) -> Result<Vec<I>> {
+        let mut indices = list(self.forms().padded_size(length, 1)?)?;
+        self.forms().pad_indices(length, fill, &mut indices)?;
+        Ok(indices)
+    }
+
+    fn indices_packed<I: Index>(&self) -> Result<Vec<I>> {
+        let mut indices = list(self.layout().samples())?;
+        self.forms().pack_indices(&mut indices)?;
+        Ok(indices)
+    }
+
+    /// An array of indices that some work makes.
+    fn index_array<'py, I: Index>(
         &self,
         py: Python<'py>,
-        dtype: Dtype,
+        shape: &[usize],
+        work: impl FnOnce() -> Result<Vec<I>> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let indices = packing(py, self.layout().samples(), work).python(py)?;
+        arrays::of_list(py, indices, Dtype::Of(I::TYPE), shape)
+    }
+
+    fn made_canonical<'py, T: Element>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let count = self.values(py)?.count;
         let columns = self.layout().columns();
         let (values, indices, offsets) = packing(py, count, || {
@@ -335,9 +367,9 @@ impl StreamMinibatch {
         .python(py)?;
         let (entries, rows) = ([values.len()], [offsets.len()]);
         let parts = (
-            arrays::of_list(py, values, dtype, &entries)?,
-            arrays::of_list(py, indices, Dtype::Int, &entries)?,
-            arrays::of_list(py, offsets, Dtype::Int, &rows)?,
+            arrays::of_list(py, values, self.dtype_of_values(), &entries)?,
+            arrays::of_list(py, indices, Dtype::INT, &entries)?,
+            arrays::of_list(py, offsets, Dtype::INT, &rows)?,
             (columns, self.part().sample_size()),
         );
         tuple(py, Kind::Sparse)?.call1(parts)

@@ -1,14 +1,11 @@
 //! Arrays that users' code gives: read where they lie, or copied.
 
-use crate::callback;
 use crate::errors::IntoPython;
+use crate::{arrays, callback};
 use bytemuck::Pod;
-use cntk_reader_core::format::user::{Buffer, DenseArray, Scalar};
+use cntk_reader_core::format::user::{Buffer, DenseArray};
 use cntk_reader_core::memory::room::{self, Use};
-use numpy::{
-    Element, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, dtype,
-    npyffi::_PyArray_GET_ITEM_DATA,
-};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, npyffi::_PyArray_GET_ITEM_DATA};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -81,19 +78,6 @@ fn unusable(array: &Bound<'_, PyUntypedArray>) -> PyErr {
     ))
 }
 
-/// The type of an array's values, in the machine's byte order.
-fn scalar(array: &Bound<'_, PyUntypedArray>) -> PyResult<Scalar> {
-    let (py, given) = (array.py(), array.dtype());
-    let known = [
-        (dtype::<f32>(py), Scalar::Float),
-        (dtype::<f64>(py), Scalar::Double),
-        (dtype::<i32>(py), Scalar::Int32),
-        (dtype::<i64>(py), Scalar::Int64),
-    ];
-    let found = known.into_iter().find(|(dtype, _)| given.is_equiv_to(dtype));
-    found.map(|(_, scalar)| scalar).ok_or_else(|| unusable(array))
-}
-
 /// The numbers of a contiguous array, where they lie. `owner` keeps the array.
 pub fn buffer(object: &Bound<'_, PyAny>, owner: &Arc<dyn Send + Sync>) -> PyResult<Buffer> {
     let array = array(object)?;
@@ -122,15 +106,15 @@ fn in_place(
     bytes: &Bytes,
     owner: &Arc<dyn Send + Sync>,
 ) -> PyResult<Buffer> {
-    let scalar = scalar(array)?;
+    let element = arrays::element_of(&array.dtype()).ok_or_else(|| unusable(array))?;
     // SAFETY: shape and strides of an array lead to readable bytes; NumPy sees to that, or users
     // who make strides by themselves (`as_strided`). `owner` keeps the array, and so its memory.
     // The manual of users' deserializers forbids changes of the values meanwhile.
-    Ok(unsafe { Buffer::from_raw(bytes.start, bytes.count, scalar, Arc::clone(owner)) })
+    Ok(unsafe { Buffer::from_raw(bytes.start, bytes.count, element, Arc::clone(owner)) })
 }
 
 /// A copy of the numbers of a contiguous array.
-pub fn list<T: Element + Pod>(object: &Bound<'_, PyAny>, purpose: Use) -> PyResult<Vec<T>> {
+pub fn list<T: numpy::Element + Pod>(object: &Bound<'_, PyAny>, purpose: Use) -> PyResult<Vec<T>> {
     let (py, array) = (object.py(), array(object)?);
     if !array.is_c_contiguous() || !array.dtype().is_equiv_to(&T::get_dtype(py)) {
         return Err(unusable(array));

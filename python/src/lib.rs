@@ -9,6 +9,7 @@
 mod arrays;
 mod callback;
 mod convert;
+mod dlpack;
 mod ending;
 mod errors;
 mod files;
@@ -39,6 +40,7 @@ mod _native {
         module.add_class::<minibatch::StreamMinibatch>()?;
         module.add_class::<steps::Steps>()?;
         convert::add(module)?;
+        dlpack::add(module)?;
         ending::add(module)?;
         files::add(module)?;
         options::add_to(module)?;

@@ -8,6 +8,7 @@ use cntk_reader::Error;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::runtime::fork::Process;
 use cntk_reader_core::stream::{Element, ElementType, Storage};
+use cntk_reader_core::with_element;
 use cntk_reader_engine::forms::Forms;
 use cntk_reader_engine::pack::{self, SparseColumns, layout::Layout};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
@@ -234,19 +235,12 @@ impl StreamMinibatch {
         Forms::new(self.own().minibatch(), self.part(), &self.stream().name, corpus)
     }
 
-    pub fn is_double(&self) -> bool {
-        self.part().element() == ElementType::Double
-    }
-
     pub fn dtype_of_values(&self) -> Dtype {
-        if self.is_double() { Dtype::Double } else { Dtype::Float }
+        Dtype::Of(self.part().element())
     }
 
     pub fn values(&self, py: Python<'_>) -> PyResult<Values> {
-        let values = match self.part().element() {
-            ElementType::Float => Values::of::<f32>(self.part()),
-            ElementType::Double => Values::of::<f64>(self.part()),
-        };
+        let values = with_element!(self.part().element(), T => Values::of::<T>(self.part()));
         let message = "A block of data does not have the size of its layout.";
         values.ok_or_else(|| Error::internal(message)).python(py)
     }
@@ -375,6 +369,28 @@ impl StreamMinibatch {
         self.first_values(py, &self.shape(&[layout.steps, layout.lanes]))
     }
 
+    /// The name of the type of the values.
+    #[getter]
+    fn _element(&self) -> &'static str {
+        self.part().element().name()
+    }
+
+    /// [`StreamMinibatch::array`] of values of 16 bits as integers with these bits, for types that
+    /// NumPy may not have.
+    #[getter]
+    fn _bits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.values(py)?;
+        let layout = self.layout();
+        let shape = self.shape(&[layout.steps, layout.lanes]);
+        let is_short = self.part().element().size() == size_of::<i16>();
+        if !is_short || values.sparse.is_some() || shape.iter().product::<usize>() > values.count {
+            return Err(Error::internal("These values have not 16 bits each.")).python(py);
+        }
+        // SAFETY: there are as many values of this size, as checked; the memory belongs to the
+        // minibatch alone.
+        unsafe { self.view(py, values.start, Dtype::Of(ElementType::Int16), &shape) }
+    }
+
     /// Sparse data as the arrays of a CSR matrix, with one row for each column of the layout.
     /// Views.
     #[getter]
@@ -392,8 +408,8 @@ impl StreamMinibatch {
         let parts = unsafe {
             (
                 self.view(py, values.start, self.dtype_of_values(), &[values.count])?,
-                self.view(py, indices, Dtype::Int, &[values.count])?,
-                self.view(py, offsets, Dtype::Int, &[columns + 1])?,
+                self.view(py, indices, Dtype::INT, &[values.count])?,
+                self.view(py, offsets, Dtype::INT, &[columns + 1])?,
                 (columns, width),
             )
         };

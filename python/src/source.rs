@@ -13,7 +13,7 @@ use cntk_reader_core::format::user::transform::{self, UserTransform};
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::cancel::Canceller;
 use cntk_reader_core::runtime::fork::Process;
-use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::stream::Storage;
 use cntk_reader_engine::pack;
 use cntk_reader_engine::reader::{self, Epoch, EpochState, ReadConfig, Reader};
 use pyo3::prelude::*;
@@ -399,13 +399,14 @@ impl Source {
         slf.get().content.set(content).map_err(|_| Error::state("The source is open already.")).python(py)
     }
 
-    /// The streams: name, sparse, double precision, shape in NumPy's order, whether they define the
-    /// minibatch size, binary. Shapes that are not known yet are None.
+    /// The streams: name, sparse, name of the type of their values, shape in NumPy's order, whether
+    /// they define the minibatch size, binary, number of classes. Shapes that are not known yet are
+    /// None.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _streams(
         &self,
         py: Python<'_>,
-    ) -> PyResult<Vec<(String, bool, bool, Option<Vec<usize>>, bool, bool)>> {
+    ) -> PyResult<Vec<(String, bool, &'static str, Option<Vec<usize>>, bool, bool, Option<usize>)>> {
         self.content(py)?.with(py, |reader| {
             let streams = reader.streams().iter().enumerate();
             Ok(streams
@@ -414,15 +415,15 @@ impl Source {
                     let late = is_open.then(|| reader.shapes().get(number)).flatten();
                     let known = if is_open { late } else { Some(&stream.shape[..]) };
                     let shape = known.map(|shape| shape.iter().rev().copied().collect());
-                    let (is_sparse, is_double) =
-                        (stream.storage == Storage::SparseCsc, stream.element == ElementType::Double);
+                    let is_sparse = stream.storage == Storage::SparseCsc;
                     (
                         stream.name.clone(),
                         is_sparse,
-                        is_double,
+                        stream.element.name(),
                         shape,
                         stream.defines_mb_size,
                         stream.is_binary,
+                        stream.classes,
                     )
                 })
                 .collect())

@@ -33,8 +33,8 @@ type Description = (u32, u32, u32, u8, bool);
 fn described(info: ImageInfo) -> Description {
     let depth = match info.depth {
         Depth::Byte => 0,
-        Depth::Element(ElementType::Float) => 1,
         Depth::Element(ElementType::Double) => 2,
+        Depth::Element(_) => 1,
     };
     (info.width, info.height, info.channels, depth, info.order == PixelOrder::Planar)
 }
@@ -121,8 +121,8 @@ impl UserTransform for PyTransform {
             let made = APPLIED.import(py, MODULE, "applied")?.call1(arguments)?;
             Ok(match after.depth {
                 Depth::Byte => Pixels::Bytes(copied(&made)?),
-                Depth::Element(ElementType::Float) => Pixels::Floats(copied(&made)?),
                 Depth::Element(ElementType::Double) => Pixels::Doubles(copied(&made)?),
+                Depth::Element(_) => Pixels::Floats(copied(&made)?),
             })
         })?;
         (image.width, image.height, image.channels) = (after.width, after.height, after.channels);

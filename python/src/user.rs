@@ -4,6 +4,7 @@
 //! plain arrays of it: see its functions `described`, `loaded` and `listed`. This module takes the
 //! arrays over.
 
+use crate::errors::IntoPython;
 use crate::{callback, given};
 use cntk_reader_core::format::user::{
     Array, Keys, Sequences, SparseArray, StreamData, UserChunk, UserDeserializer,
@@ -32,9 +33,9 @@ pub struct User {
     is_composable: bool,
 }
 
-/// Name, sparse, double precision, shape with the first dimension varying fastest, and whether it
-/// defines the size of minibatches.
-type Description = (String, bool, bool, Vec<usize>, bool);
+/// Name, sparse, name of the type of its values, shape with the first dimension varying fastest,
+/// and whether it defines the size of minibatches.
+type Description = (String, bool, String, Vec<usize>, bool);
 
 impl User {
     /// Asks the object for its chunks and streams.
@@ -43,17 +44,19 @@ impl User {
         let described = DESCRIBED.import(object.py(), MODULE, "described")?.call1((object,))?;
         let (chunks, descriptions, streams, is_thread_safe, is_composable) =
             described.extract::<(u32, Bound<'_, PyAny>, Vec<Description>, bool, bool)>()?;
-        let info = |(name, is_sparse, is_double, shape, defines_mb_size): Description| {
+        let info = |(name, is_sparse, element, shape, defines_mb_size): Description| {
             let storage = if is_sparse { Storage::SparseCsc } else { Storage::Dense };
-            let element = if is_double { ElementType::Double } else { ElementType::Float };
+            let element = ElementType::from_name(&element)?;
             let mut info = StreamInfo::new(name, storage, element, shape);
             info.defines_mb_size = defines_mb_size;
-            info
+            Some(info)
         };
+        let unknown = || Error::internal("A stream has values of a type that streams do not have.");
+        let streams: Option<Vec<_>> = streams.into_iter().map(info).collect();
         Ok(Arc::new(User {
             object: object.clone().unbind(),
             descriptions: descriptions.unbind(),
-            streams: streams.into_iter().map(info).collect(),
+            streams: streams.ok_or_else(unknown).python(object.py())?,
             chunks,
             is_thread_safe,
             is_composable,

@@ -199,5 +199,42 @@ class OfUsers(unittest.TestCase):
                 MinibatchSource(self.deserializer(ComposableUserDeserializer, ["a"], **{flag: "no"}))
 
 
+class TypesOfText(unittest.TestCase):
+    """Types of values, and ids, of streams of text."""
+
+    def read(self, text: str, **streams: StreamDef):
+        """The source, and its only minibatch."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name, "x.ctf")
+        path.write_text(text)
+        text_file = CTFDeserializer(str(path), StreamDefs(**streams))
+        source = MinibatchSource(text_file, minibatch_size=10, randomize=False, max_sweeps=1, trace_level=0)
+        (minibatch,) = source
+        return source, minibatch
+
+    def test_dtype_and_ids(self):
+        for dtype in ("uint8", np.uint8, np.dtype("uint8")):
+            source, minibatch = self.read(
+                "1 |p 0 255 |w 3:1\n1 |p 7 8 |w 0:1\n",
+                p=StreamDef(shape=2, dtype=dtype),
+                w=StreamDef(shape=5, is_sparse=True, ids="int64"),
+            )
+            pixels, ids = minibatch["p"].as_sequences()[0], minibatch["w"].as_sequences()[0]
+            self.assertEqual((pixels.dtype, pixels.tolist()), (np.uint8, [[0, 255], [7, 8]]))
+            self.assertEqual((ids.dtype, ids.tolist()), (np.int64, [3, 0]))
+            self.assertEqual((source.streams["w"].classes, source.streams["w"].shape), (5, ()))
+            self.assertIsNone(source.streams["p"].classes)
+
+    def test_what_does_not_fit_is_refused(self):
+        with self.assertRaisesRegex(ReaderError, "A value does not fit: 256. Expected an integer from 0 to 255"):
+            self.read("|p 256\n", p=StreamDef(shape=1, dtype="uint8"))
+        for options in ({"dtype": "complex64"}, {"ids": "uint8", "is_sparse": True}):
+            with self.assertRaisesRegex(ValueError, "StreamDef"):
+                StreamDef(shape=1, **options)
+        with self.assertRaisesRegex(ValueError, "'ids'"):
+            CBFDeserializer("x.cbf", {"x": StreamDef("x", ids="int32")})
+
+
 if __name__ == "__main__":
     unittest.main()

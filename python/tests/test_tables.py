@@ -78,7 +78,7 @@ class OfNumPy(Table):
         self.check(rows)
 
     def test_types(self):
-        refused = ["c8", "i4", "u4", "i8", "u8", "M8[s]", "m8[s]", "U3", "S3", "O", "V4", "g", [("a", "f4")]]
+        refused = ["c8", "M8[s]", "m8[s]", "U3", "S3", "O", "V4", "g", [("a", "f4")]]
         self.check([(np.zeros(3, kind), "Stream 'x': ") for kind in refused])
 
     def test_classes(self):
@@ -249,8 +249,8 @@ class OfArrow(Table):
             (nested, [[[0, 1, 2]], [[3, 4, 5], [6, 7, 8], [9, 10, 11]]]),
             (nested.slice(1), [[[3, 4, 5], [6, 7, 8], [9, 10, 11]]]),
             (pa.array([[[1.0]]], pa.list_(pa.list_(pa.float32()))), r"format '\+l' cannot be read"),
-            (pa.array([1, 2], pa.int64()), "cannot be delivered"),
-            (pa.array([1, 2], pa.uint64()), "cannot be delivered"),
+            (pa.array([1, -2], pa.int64()), [[1], [-2]]),
+            (pa.array([1, 2], pa.uint64()), [[1], [2]]),
             (pa.array([1, 2], pa.timestamp("ms")), "cannot be read as samples"),
             (pa.array([1, 2], pa.duration("s")), "cannot be read as samples"),
             (pa.array([1, 2], pa.date32()), "cannot be read as samples"),
@@ -297,7 +297,7 @@ class OfPandas(Table):
             (pd.Series([1, None], dtype="Int8"), "1 nulls|not be read|missing"),
             (pd.Series([1.5, None], dtype="Float32"), "1 nulls|not be read|missing"),
             (pd.Series([True, None], dtype="boolean"), "1 nulls|not be read|missing"),
-            (pd.Series([1, 2], dtype="int64"), "cannot be delivered"),
+            (pd.Series([1, 2], dtype="int64"), [[1], [2]]),
             (pd.Series(pd.to_datetime(["2020-01-01"])), "cannot be read"),
             (pd.Series(pd.to_datetime(["2020-01-01"]).tz_localize("UTC")), "cannot be read"),
             (pd.Series(pd.to_timedelta([1])), "cannot be read"),
@@ -343,7 +343,7 @@ class OfTorch(Table):
             (floats.to_sparse_csr(), "cannot be read as an array"),
             (floats.to("meta"), "cannot be read as an array"),
             (floats.to(torch.complex64), "cannot be read as an array of samples"),
-            (floats.long(), "cannot be delivered"),
+            (floats.long(), [[[0, 1, 2]], [[3, 4, 5]]]),
         ]
         self.check(rows)
 

@@ -6,6 +6,7 @@ use super::options::{Quirks, TextOptions, TextStream, WindowSize};
 use super::section::Section;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
+use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::option;
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Storage};
@@ -40,7 +41,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
         let error = Error::config(Runtime, message).with_detail(needs_streams(section));
         return Err(section.blame("input", error));
     }
-    let streams = read_streams(&input)?;
+    let streams = read_streams(&input, element)?;
     let files = section.files("file")?;
     let skip_sequence_ids = section.get_or("skipSequenceIds", false)?;
     let max_errors = read_u32(section, "maxErrors", 0)?;
@@ -137,11 +138,11 @@ pub(super) fn read_window(section: &Section, chunk_size: u64) -> Result<Option<W
     Ok((randomize && window != 0).then(|| window_size(window, in_samples)))
 }
 
-fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
+fn read_streams(input: &Section, precision: ElementType) -> Result<Vec<TextStream>> {
     let mut streams = Vec::new();
     let mut names_by_alias = HashMap::<String, String>::new();
     for name in input.keys() {
-        let stream = read_stream(&input.child(name)?, name)?;
+        let stream = read_stream(&input.child(name)?, name, precision)?;
         if let Some(other) = names_by_alias.get(&stream.alias) {
             let message = format!("Alias {} is already mapped to input {other}.", stream.alias);
             let detail =
@@ -160,7 +161,7 @@ fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
     Ok(streams)
 }
 
-fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
+fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<TextStream> {
     let fail = |key: &str, message: String, detail: String| {
         let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
         Err(section.blame(key, error))
@@ -199,7 +200,65 @@ fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
     check_dim(name, dim).map_err(|error| section.blame("dim", error))?;
     refuse_zero(section, "dim", dim)?;
     let alias = if section.exists_here("alias") { section.text("alias")? } else { name.to_owned() };
-    Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size })
+    let (element, is_ids) = read_element(section, name, storage, precision)?;
+    Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size, element, is_ids })
+}
+
+/// `element`, the type of a stream's values, and `ids`, the type of the numbers of classes that are
+/// delivered in place of sparse samples. CNTK ignores both, and so does a reader in its place.
+fn read_element(
+    section: &Section,
+    name: &str,
+    storage: Storage,
+    precision: ElementType,
+) -> Result<(Option<ElementType>, bool)> {
+    let is_sparse = storage == Storage::SparseCsc;
+    let read = |key: &str, types: &[ElementType]| -> Result<Option<ElementType>> {
+        if !section.is_native() || !section.exists_here(key) {
+            return Ok(None);
+        }
+        let word = section.text(key)?;
+        let element = types.iter().copied().find(|element| element.name().eq_ignore_ascii_case(&word));
+        if let Some(element) = element {
+            return Ok(Some(element));
+        }
+        let message = format!(
+            "The value of {} is '{word}', which is no type of values.",
+            option::at(section.path(), key)
+        );
+        let names: Vec<&str> = types.iter().map(|element| element.name()).collect();
+        let suggested = match nearest(&word.to_ascii_lowercase(), &names.iter().copied().collect()) {
+            Some(name) => format!(" Did you mean '{name}'?"),
+            None => String::new(),
+        };
+        let detail = format!("Expected one of the words {}.{suggested}", names.join(", "));
+        Err(section.blame(key, Error::config(InvalidArgument, message).with_detail(detail).in_stream(name)))
+    };
+    let element = read("element", ElementType::ALL)?;
+    let ids = read("ids", &[ElementType::Int32, ElementType::Int64])?;
+    let refuse = |key: &str, message: String, detail: &str| {
+        let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(name);
+        Err(section.blame(key, error))
+    };
+    match (element, ids) {
+        (Some(_), Some(_)) => refuse(
+            "element",
+            format!("The stream '{name}' has both ‹element› and ‹ids›."),
+            "‹ids› is the type of its values: leave ‹element› out.",
+        ),
+        (_, Some(_)) if !is_sparse => refuse(
+            "ids",
+            format!("The stream '{name}' has ‹ids›, and is not sparse."),
+            "Ids are the indices of samples 'index:1': set ‹sparse›. Numbers in a dense stream are read with ‹element›.",
+        ),
+        (Some(element), _) if is_sparse && element != precision => refuse(
+            "element",
+            format!("The values of the sparse stream '{name}' cannot be {}.", element.name()),
+            "Sparse streams have values of the reader's ‹precision›. For the indices of samples 'index:1' set ‹ids›.",
+        ),
+        (_, Some(ids)) => Ok((Some(ids), true)),
+        (element, None) => Ok((element, false)),
+    }
 }
 
 /// Refuses samples without values, which CNTK takes as long as there are none to read.

@@ -66,7 +66,7 @@ impl Cast {
             width,
             height,
             channels,
-            element: 0,
+            element: cntk_reader_core::stream::ElementType::UInt8 as u32,
             is_planar: 0,
             presence: cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT as u32,
         };

@@ -3,7 +3,8 @@
 use crate::common;
 
 use cntk_reader::{
-    CtfDeserializer, ElementType, Epoch, Error, Minibatch, NumpyDeserializer, Reader, ReaderOptions,
+    CtfDeserializer, Element, ElementType, Epoch, Error, Minibatch, NumpyDeserializer, Reader, ReaderOptions,
+    f16,
 };
 use cntk_reader_arrays::header::header;
 use std::fs;
@@ -60,11 +61,11 @@ fn rows_are_joined_with_text_by_key() {
         let mut seen = Vec::new();
         read(reader, 3, |minibatch| {
             let values = |name| minibatch.stream(name).and_then(|stream| stream.dense::<f32>());
-            let (all_x, all_p, all_y) =
-                (values("x").expect("x"), values("p").expect("p"), values("y").expect("y"));
+            let (all_x, all_y) = (values("x").expect("x"), values("y").expect("y"));
+            let all_p = minibatch.stream("p").and_then(|stream| stream.dense::<u8>()).expect("p");
             for (place, &key) in minibatch.keys().iter().enumerate() {
                 assert_eq!(all_x[place * 6..][..6], x(key));
-                assert_eq!(all_p[place], [0.0, 1.0, 128.0, 254.0, 255.0][key as usize]);
+                assert_eq!(all_p[place], [0, 1, 128, 254, 255][key as usize]);
                 assert_eq!(all_y[place], [1.0, 10.0, 0.0, 30.0, 40.0][key as usize]);
                 seen.push(key);
             }
@@ -126,25 +127,73 @@ fn sequences_of_lengths_are_joined_with_text_by_key() {
 }
 
 #[test]
-fn float64_stays_and_precision_widens_the_others() {
+fn precision_is_that_of_float32_alone() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let doubles = [0.1f64, 0.2].map(f64::to_le_bytes).concat();
     let doubles = write(folder.path(), "d.npy", "<f8", &[2], &doubles);
+    let singles = write(folder.path(), "s.npy", "<f4", &[2], &floats([1.0, -2.0]));
     let halves = write(folder.path(), "h.npy", "<f2", &[2], &[0, 0x3c, 0, 0xc0]);
     for precision in [ElementType::Float, ElementType::Double] {
-        let arrays = NumpyDeserializer::new().array("d", &doubles).array("h", &halves);
+        let arrays = NumpyDeserializer::new().array("d", &doubles).array("s", &singles).array("h", &halves);
         let options = ReaderOptions::new().randomize(false).precision(precision);
         let reader = Reader::builder().options(options).numpy(arrays).open().expect("a reader");
         read(reader, 2, |minibatch| {
-            let (d, h) = (minibatch.stream("d").expect("d"), minibatch.stream("h").expect("h"));
-            assert_eq!(d.dense::<f64>().expect("doubles"), [0.1, 0.2]);
+            let stream = |name| minibatch.stream(name).expect("a stream");
+            assert_eq!(stream("d").dense::<f64>().expect("doubles"), [0.1, 0.2]);
+            assert_eq!(stream("h").dense::<f16>().expect("halves").len(), 2);
             match precision {
-                ElementType::Float => assert_eq!(h.dense::<f32>().expect("floats"), [1.0, -2.0]),
-                ElementType::Double => assert_eq!(h.dense::<f64>().expect("doubles"), [1.0, -2.0]),
+                ElementType::Float => assert_eq!(stream("s").dense::<f32>().expect("floats"), [1.0, -2.0]),
+                _ => assert_eq!(stream("s").dense::<f64>().expect("doubles"), [1.0, -2.0]),
             }
         })
         .expect("minibatches");
+    }
+}
+
+/// Each type of NumPy with the type of its streams, and the values of both.
+#[test]
+fn integers_and_truth_values_keep_their_types() {
+    fn check<T: Element>(descr: &str, stored: &[u8], expected: &[T]) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = write(folder.path(), "x.npy", descr, &[expected.len() as u64], stored);
+        let options = ReaderOptions::new().randomize(false);
+        let arrays = NumpyDeserializer::new().array("x", path);
+        let reader = Reader::builder().options(options).numpy(arrays).open().expect("a reader");
+        assert_eq!(reader.streams()[0].element, T::TYPE, "{descr}");
+        read(reader, 9, |minibatch| {
+            let stream = minibatch.stream("x").expect("a stream");
+            assert_eq!(stream.dense::<T>().expect("values"), expected, "{descr}");
+            assert_eq!(stream.packed::<T>().expect("values").values, expected, "{descr}");
+        })
+        .expect("minibatches");
+    }
+    common::quiet();
+    check::<bool>("|b1", &[1, 0, 1], &[true, false, true]);
+    check::<u8>("|u1", &[0, 7, 255], &[0, 7, 255]);
+    check::<i16>("|i1", &[0x80, 0xff], &[-128, -1]);
+    check::<i16>("<i2", &[0xff, 0x7f, 0, 0x80], &[i16::MAX, i16::MIN]);
+    check::<i32>("<u2", &[0xff, 0xff], &[65535]);
+    check::<i32>("<i4", &i32::MIN.to_le_bytes(), &[i32::MIN]);
+    check::<i64>("<u4", &u32::MAX.to_le_bytes(), &[u32::MAX.into()]);
+    check::<i64>("<i8", &i64::MIN.to_le_bytes(), &[i64::MIN]);
+    check::<i64>("<u8", &i64::MAX.to_le_bytes(), &[i64::MAX]);
+}
+
+#[test]
+fn values_that_no_stream_can_hold_are_errors_with_their_places() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a folder");
+    for (descr, stored, found) in [
+        ("<u8", &u64::MAX.to_le_bytes()[..], "18446744073709551615"),
+        ("|b1", &[2], "has a number in row 0. A stream of bool"),
+    ] {
+        let path = write(folder.path(), "x.npy", descr, &[1], stored);
+        let options = ReaderOptions::new().randomize(false);
+        let reader = Reader::builder().options(options).numpy(NumpyDeserializer::new().array("x", &path));
+        let error = reader.open().and_then(|reader| read(reader, 1, |_| {})).expect_err("an error");
+        assert!(error.to_string().contains(found), "{error}");
+        assert_eq!(error.location().file.as_deref(), Some(&*path));
     }
 }
 

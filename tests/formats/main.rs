@@ -18,3 +18,4 @@ mod kaldi;
 mod speech_guide;
 mod text_files;
 mod transformed;
+mod types;

@@ -280,6 +280,7 @@ impl Minibatch {
             cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE => {
                 list(stream.values.cast::<f64>(), stream.value_count).iter().map(|v| v.to_bits()).collect()
             }
+            other => panic!("CNTK has no streams of {other:?}"),
         };
         let columns = match stream.storage {
             _ if binary => Columns::Binary(words(&stream, records, &values)),

@@ -5,8 +5,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::npy;
 use crate::output::{Output, SCHEMA};
-use cntk_reader::{Storage, StreamInfo};
-use cntk_reader_tools::inspect::{Sequence, SequenceData, SequenceReader, Values};
+use cntk_reader::{ElementType, Storage, StreamInfo};
+use cntk_reader_tools::inspect::{Number, Sequence, SequenceData, SequenceReader, Values};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -211,15 +211,27 @@ impl Serialize for Samples<'_> {
     }
 }
 
-/// Some values. What is no number becomes null, because JSON has no words for it.
+/// A number. An infinite one and NaN become null, because JSON has no words for them.
+struct JsonNumber(Number);
+
+impl Serialize for JsonNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Number::Float(value) => serializer.serialize_f32(value),
+            Number::Double(value) => serializer.serialize_f64(value),
+            Number::Integer(value) => serializer.serialize_i64(value),
+            Number::Bool(value) => serializer.serialize_bool(value),
+        }
+    }
+}
+
+/// Some values.
 struct Floats<'a>(&'a Values, std::ops::Range<usize>);
 
 impl Serialize for Floats<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Values::Float(values) => serializer.collect_seq(&values[self.1.clone()]),
-            Values::Double(values) => serializer.collect_seq(&values[self.1.clone()]),
-        }
+        let numbers = self.1.clone().filter_map(|place| self.0.number(place));
+        serializer.collect_seq(numbers.map(JsonNumber))
     }
 }
 
@@ -265,10 +277,9 @@ fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> st
                 if let Some(index) = data.indices.get(place) {
                     let _ = write!(line, "{index}:");
                 }
-                let _ = match &data.values {
-                    Values::Float(values) => write!(line, "{}", values[place]),
-                    Values::Double(values) => write!(line, "{}", values[place]),
-                };
+                if let Some(number) = data.values.number(place) {
+                    let _ = write!(line, "{number}");
+                }
             }
         }
         output.line(&line)?;
@@ -298,7 +309,7 @@ fn write_arrays(folder: &Path, streams: &[StreamInfo], sequences: &[Sequence]) -
             // NumPy's last dimension varies fastest, CNTK's first one.
             let shape = data.first().map_or(&info.shape, |data| &data.shape);
             let shape: Vec<usize> = std::iter::once(samples).chain(shape.iter().rev().copied()).collect();
-            write_values(&path(""), &shape, &data)?;
+            write_values(&path(""), &shape, &data, info.element)?;
         } else {
             let mut rows = vec![0i64];
             for data in &data {
@@ -306,7 +317,7 @@ fn write_arrays(folder: &Path, streams: &[StreamInfo], sequences: &[Sequence]) -
                 rows.extend(data.offsets.iter().skip(1).map(|&offset| first + i64::from(offset)));
             }
             let indices: Vec<i32> = data.iter().flat_map(|data| data.indices.iter().copied()).collect();
-            write_values(&path(".data"), &[indices.len()], &data)?;
+            write_values(&path(".data"), &[indices.len()], &data, info.element)?;
             npy::write(&path(".indices"), &[indices.len()], &indices)?;
             npy::write(&path(".indptr"), &[rows.len()], &rows)?;
         }
@@ -318,18 +329,14 @@ fn write_arrays(folder: &Path, streams: &[StreamInfo], sequences: &[Sequence]) -
     std::fs::write(folder.join("keys.txt"), keys.join("\n") + "\n")
 }
 
-fn write_values(path: &Path, shape: &[usize], data: &[&SequenceData]) -> std::io::Result<()> {
-    let (mut floats, mut doubles) = (Vec::new(), Vec::new());
-    for data in data {
-        match &data.values {
-            Values::Float(values) => floats.extend_from_slice(values),
-            Values::Double(values) => doubles.extend_from_slice(values),
-        }
-    }
-    match doubles.is_empty() {
-        true => npy::write(path, shape, &floats),
-        false => npy::write(path, shape, &doubles),
-    }
+fn write_values(
+    path: &Path,
+    shape: &[usize],
+    data: &[&SequenceData],
+    element: ElementType,
+) -> std::io::Result<()> {
+    let bytes: Vec<&[u8]> = data.iter().map(|data| data.values.bytes()).collect();
+    npy::write_bytes(path, npy::name_of(element), shape, &bytes)
 }
 
 #[cfg(test)]

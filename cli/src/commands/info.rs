@@ -281,13 +281,17 @@ impl Report {
 }
 
 fn stream(info: &StreamInfo, seen: &StreamStatistics, found: Option<usize>) -> Stream {
-    let declared = (!info.has_late_shape()).then(|| info.sample_size());
+    let declared = (!info.has_late_shape()).then(|| info.classes.unwrap_or(info.sample_size()));
     let dim = found.or(declared);
     let places = dim.map_or(0.0, |dim| seen.samples as f64 * dim as f64);
     Stream {
         name: info.name.clone(),
         storage: if info.storage == Storage::Dense { "dense" } else { "sparse" },
-        element: if info.element == ElementType::Float { "float" } else { "double" },
+        element: match info.element {
+            ElementType::Float => "float",
+            ElementType::Double => "double",
+            other => other.name(),
+        },
         shape: found.map(|dim| vec![dim]).or_else(|| declared.map(|_| info.shape.clone())),
         dim,
         dim_seen: seen.dim,

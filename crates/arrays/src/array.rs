@@ -116,24 +116,22 @@ impl Array {
             let stored = &mut stored[..(count * size) as usize];
             self.file.read_exact_at(self.offset + first * size, stored)?;
             if let Some(at) = self.value.convert(stored, element, out)? {
-                let number = self.value.integer(&stored[at * size as usize..][..size as usize]).unwrap_or(0);
+                let number = self.value.integer(&stored[at * size as usize..][..size as usize]);
                 return Err(self.inexact(first + at as u64, number, element));
             }
         }
         Ok(())
     }
 
-    fn inexact(&self, number: u64, value: i128, element: ElementType) -> Error {
+    fn inexact(&self, number: u64, value: Option<i128>, element: ElementType) -> Error {
         let row = number / self.row_size as u64;
-        let message = format!("The array has the number {value} in row {row}.");
-        let detail = match element {
-            ElementType::Float => {
-                "A stream of floats cannot hold it exactly. Set ‹double_precision›, or convert the array: array.astype(numpy.float32)."
-            }
-            ElementType::Double => {
-                "A stream of doubles cannot hold it exactly. Convert the array: array.astype(numpy.float64)."
-            }
+        let value = value.map_or_else(|| "a number".to_owned(), |value| format!("the number {value}"));
+        let message = format!("The array has {value} in row {row}.");
+        let (name, wider) = match element {
+            ElementType::Float => ("float32", "Set ‹double_precision›, or convert the array."),
+            other => (other.name(), "Convert the array: array.astype(...)."),
         };
+        let detail = format!("A stream of {name} cannot hold it exactly. {wider}");
         let offset = self.offset + number * self.value.size() as u64;
         Error::data(message).with_detail(detail).in_file(self.file.path()).at(offset, None)
     }

@@ -2,8 +2,10 @@
 
 use cntk_reader_core::Result;
 use cntk_reader_core::format::buffer::ChunkBuffer;
+use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::ValueForm;
-use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::stream::{Element, ElementType, f16};
+use cntk_reader_core::with_element;
 
 /// The type of the values of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,70 +57,76 @@ impl ValueType {
         }
     }
 
-    /// The element type of a stream of such values, where the reader's is `precision`.
+    /// The element type of a stream of such values, where floats have the type `precision` unless
+    /// the file has doubles: that of the file, or the smallest one that has all of its integers.
     pub fn element(self, precision: ElementType) -> ElementType {
-        if self == ValueType::Double { ElementType::Double } else { precision }
+        match self {
+            ValueType::Bool => ElementType::Bool,
+            ValueType::Unsigned(1) => ElementType::UInt8,
+            ValueType::Signed(1 | 2) => ElementType::Int16,
+            ValueType::Signed(4) | ValueType::Unsigned(2) => ElementType::Int32,
+            // Greater integers than those of 64 bits with a sign are refused when they are read.
+            ValueType::Signed(_) | ValueType::Unsigned(_) => ElementType::Int64,
+            ValueType::Half => ElementType::Float16,
+            ValueType::Double => ElementType::Double,
+            ValueType::Float => precision,
+        }
     }
 
     /// The form in which a chunk stores the values as the file has them. `None` if they have to be
-    /// converted.
+    /// converted or, as truth values, checked.
     pub fn form(self, element: ElementType) -> Option<ValueForm> {
         match (self, element) {
-            (ValueType::Bool | ValueType::Unsigned(1), _) => Some(ValueForm::Byte),
-            (ValueType::Float, ElementType::Float) | (ValueType::Double, ElementType::Double) => {
-                Some(ValueForm::Whole)
-            }
+            (ValueType::Unsigned(1), ElementType::UInt8)
+            | (ValueType::Signed(2), ElementType::Int16)
+            | (ValueType::Signed(4), ElementType::Int32)
+            | (ValueType::Signed(8), ElementType::Int64)
+            | (ValueType::Half, ElementType::Float16)
+            | (ValueType::Float, ElementType::Float)
+            | (ValueType::Double, ElementType::Double) => Some(ValueForm::Whole),
+            (ValueType::Unsigned(1), element) if element.is_real() => Some(ValueForm::Byte),
             _ => None,
         }
     }
 
     /// Appends the values that `bytes` are, as values of a stream. Gives the number of the first
-    /// integer that the stream's type cannot hold; then nothing is appended.
+    /// one that the stream's type cannot hold; then nothing is appended.
     pub fn convert(self, bytes: &[u8], element: ElementType, out: &mut ChunkBuffer) -> Result<Option<usize>> {
-        macro_rules! integers {
-            ($type:ty) => {{
-                let numbers = bytes.as_chunks::<{ size_of::<$type>() }>().0;
-                let decode = <$type>::from_le_bytes;
-                if let Some(at) = numbers.iter().position(|&number| !is_exact(decode(number).into(), element))
-                {
-                    return Ok(Some(at));
-                }
-                match element {
-                    ElementType::Float => {
-                        out.extend(numbers, |number| (decode(number) as f32).to_ne_bytes())?
-                    }
-                    ElementType::Double => {
-                        out.extend(numbers, |number| (decode(number) as f64).to_ne_bytes())?
+        with_element!(element, T => self.convert_to::<T>(bytes, out))
+    }
+
+    fn convert_to<T: Element>(self, bytes: &[u8], out: &mut ChunkBuffer) -> Result<Option<usize>> {
+        let mut values: Vec<T> = room::with_capacity(bytes.len() / self.size(), room::FILE)?;
+        macro_rules! converted {
+            ($size:literal, $value:expr) => {{
+                let value = $value;
+                for &number in bytes.as_chunks::<$size>().0 {
+                    match value(number) {
+                        Some(value) => values.push(value),
+                        None => return Ok(Some(values.len())),
                     }
                 }
             }};
         }
-        macro_rules! floats {
-            ($size:literal, $decode:expr) => {{
-                let numbers = bytes.as_chunks::<$size>().0;
-                match element {
-                    ElementType::Float => {
-                        out.extend(numbers, |number| ($decode(number) as f32).to_ne_bytes())?
-                    }
-                    ElementType::Double => {
-                        out.extend(numbers, |number| f64::from($decode(number)).to_ne_bytes())?
-                    }
-                }
-            }};
+        macro_rules! integers {
+            ($size:literal, $type:ty) => {
+                converted!($size, |number| T::of_integer(<$type>::from_le_bytes(number).into()))
+            };
         }
         match self {
-            ValueType::Bool | ValueType::Unsigned(1) => integers!(u8),
-            ValueType::Unsigned(2) => integers!(u16),
-            ValueType::Unsigned(4) => integers!(u32),
-            ValueType::Unsigned(_) => integers!(u64),
-            ValueType::Signed(1) => integers!(i8),
-            ValueType::Signed(2) => integers!(i16),
-            ValueType::Signed(4) => integers!(i32),
-            ValueType::Signed(_) => integers!(i64),
-            ValueType::Half => floats!(2, |number| half(u16::from_le_bytes(number))),
-            ValueType::Float => floats!(4, f32::from_le_bytes),
-            ValueType::Double => floats!(8, f64::from_le_bytes),
+            ValueType::Bool | ValueType::Unsigned(1) => integers!(1, u8),
+            ValueType::Unsigned(2) => integers!(2, u16),
+            ValueType::Unsigned(4) => integers!(4, u32),
+            ValueType::Unsigned(_) => integers!(8, u64),
+            ValueType::Signed(1) => integers!(1, i8),
+            ValueType::Signed(2) => integers!(2, i16),
+            ValueType::Signed(4) => integers!(4, i32),
+            ValueType::Signed(_) => integers!(8, i64),
+            ValueType::Half => converted!(2, |number| T::of_number(f16::from_le_bytes(number).into())),
+            ValueType::Float => converted!(4, |number| T::of_number(f32::from_le_bytes(number).into())),
+            ValueType::Double => converted!(8, |number| T::of_number(f64::from_le_bytes(number))),
         }
+        out.append(bytemuck::cast_slice(&values))?;
         Ok(None)
     }
 
@@ -135,56 +143,9 @@ impl ValueType {
     }
 }
 
-/// Whether a type has exactly this number.
-fn is_exact(number: i128, element: ElementType) -> bool {
-    let most = match element {
-        ElementType::Float => 1 << f32::MANTISSA_DIGITS,
-        ElementType::Double => 1 << f64::MANTISSA_DIGITS,
-    };
-    // Others are the rare ones.
-    (-most..=most).contains(&number)
-        || match element {
-            ElementType::Float => number as f32 as i128 == number,
-            ElementType::Double => number as f64 as i128 == number,
-        }
-}
-
-/// The number of 16 bits as one of 32, which has them all.
-fn half(bits: u16) -> f32 {
-    let (sign, exponent, mantissa) =
-        (u32::from(bits & 0x8000) << 16, u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
-    let magnitude = match exponent {
-        // Denormal numbers: multiples of 2^-24, which a float has as normal numbers.
-        0 => (mantissa as f32 * (1.0 / 16_777_216.0)).to_bits(),
-        // Infinity and NaN, with all its bits.
-        0x1f => 0x7f80_0000 | mantissa << 13,
-        _ => (exponent + 127 - 15) << 23 | mantissa << 13,
-    };
-    f32::from_bits(sign | magnitude)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn halves_are_exact() {
-        for (bits, value) in [
-            (0x0000, 0.0),
-            (0x0001, 5.960_464_5e-8),
-            (0x03ff, 6.097_555e-5),
-            (0x0400, 6.103_515_6e-5),
-            (0x3555, 0.333_251_95),
-            (0x3c00, 1.0),
-            (0xc000, -2.0),
-            (0x7bff, 65504.0),
-            (0x7c00, f32::INFINITY),
-            (0xfc00, f32::NEG_INFINITY),
-        ] {
-            assert_eq!(half(bits), value, "{bits:#x}");
-        }
-        assert!(half(0x7e01).is_nan() && half(0x8000).is_sign_negative());
-    }
 
     #[test]
     fn integers_are_exact_or_refused() {

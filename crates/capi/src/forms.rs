@@ -4,10 +4,11 @@ use super::call::{call, given, outputs};
 use super::error::cntk_reader_error;
 use super::minibatch_handle::cntk_reader_minibatch;
 use super::status::cntk_reader_status;
-use cntk_reader_core::Result;
-use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::stream::{Element, ElementType};
+use cntk_reader_core::{Error, Result, with_element};
 use cntk_reader_engine::forms::Forms;
 use std::ffi::c_void;
+use std::fmt::Display;
 use std::mem::MaybeUninit;
 
 impl cntk_reader_minibatch {
@@ -20,32 +21,34 @@ impl cntk_reader_minibatch {
     }
 }
 
-/// Memory of the caller for values of a stream.
-enum Values<'a> {
-    Float(&'a mut [MaybeUninit<f32>]),
-    Double(&'a mut [MaybeUninit<f64>]),
+/// The element code of a caller's indices.
+fn index_element(element: u32) -> Result<ElementType> {
+    match ElementType::from_number(element) {
+        Some(element @ (ElementType::Int32 | ElementType::Int64)) => Ok(element),
+        _ => Err(Error::argument(format!("The type {element} is none of indices."))
+            .with_detail("Expected CNTK_READER_ELEMENT_INT32 or CNTK_READER_ELEMENT_INT64.")),
+    }
 }
 
-impl<'a> Values<'a> {
-    /// # Safety
-    /// `values` is NULL or has room for `capacity` values of the type that the stream's values have, and nothing else uses it.
-    unsafe fn new(forms: &Forms<'_>, values: *mut c_void, capacity: usize) -> Result<Values<'a>> {
-        // SAFETY: by this function's contract.
-        unsafe {
-            Ok(match forms.element() {
-                ElementType::Float => Values::Float(outputs(values.cast(), capacity, "values")?),
-                ElementType::Double => Values::Double(outputs(values.cast(), capacity, "values")?),
-            })
-        }
-    }
+/// The caller's fill as a value of a stream.
+fn fill_of<T: Element>(fill: f64) -> Result<T> {
+    T::of_number(fill).ok_or_else(|| no_value(fill, T::TYPE))
+}
+
+fn no_value(fill: impl Display, element: ElementType) -> Error {
+    Error::argument(format!("The fill {fill} is no value of the type {}.", element.name()))
+        .with_detail("Pass one that the type has.")
 }
 
 /// Writes the sequences of stream `index` side by side, filled up to `length` samples each.
 ///
-/// With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets sequences * length samples of
-/// `sample_size` values, of the stream's element type, and must have room for them: `value_capacity` values. `length` must not
-/// be less than `longest`. Past the end of a sequence the values are `fill`. `mask` gets sequences * length bytes, 1 for each sample
-/// of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if that is 0.
+/// With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets
+/// sequences * length samples of `sample_size` values, of the stream's element type, and must have
+/// room for them: `value_capacity` values. `length` must not be less than `longest`. `values` may
+/// be NULL if `value_capacity` is 0: the values are left out then. Past the end of a sequence the
+/// values are `fill`, which must be a value of that type. `mask` gets sequences * length bytes, 1
+/// for each sample of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if
+/// that is 0.
 ///
 /// The sequences are in the order of their numbers, which is that of the keys, and gaps are left out. Of a truncated sequence it
 /// is the part in this minibatch. Samples of a sparse stream become dense; more than 2^31 values of them are an error.
@@ -64,11 +67,17 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
 ) -> cntk_reader_status {
     call(error, || {
         let forms = given(minibatch, "minibatch")?.forms(index)?;
-        // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
-        match unsafe { Values::new(&forms, values, value_capacity) }? {
-            Values::Float(mut values) => forms.pad(length, fill as f32, &mut values),
-            Values::Double(mut values) => forms.pad(length, fill, &mut values),
-        }?;
+        // A length that is too short is an error also where nothing is written.
+        forms.padded_size(length, 1)?;
+        if value_capacity > 0 {
+            with_element!(forms.element(), T => {
+                let fill = fill_of::<T>(fill)?;
+                // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's
+                // type, as documented above.
+                let mut values = unsafe { outputs::<T>(values.cast(), value_capacity, "values") }?;
+                forms.pad(length, fill, &mut values)
+            })?;
+        }
         // SAFETY: `mask` is NULL or has room for `mask_capacity` bytes, as documented above.
         unsafe { write_mask(&forms, length, mask, mask_capacity) }
     })
@@ -100,17 +109,20 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack(
         if value_capacity == 0 {
             return Ok(());
         }
-        // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
-        match unsafe { Values::new(&forms, values, value_capacity) }? {
-            Values::Float(mut values) => forms.pack(&mut values),
-            Values::Double(mut values) => forms.pack(&mut values),
-        }
+        with_element!(forms.element(), T => {
+            // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's
+            // type, as documented above.
+            let mut values = unsafe { outputs::<T>(values.cast(), value_capacity, "values") }?;
+            forms.pack(&mut values)
+        })
     })
 }
 
-/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences * length indices in the
-/// order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a sequence. `indices` has room for `index_capacity` of
-/// them. A sample that is not one-hot is an error.
+/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences
+/// * length indices in the order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a
+/// sequence. `element` is the type of the indices and of `fill`: `CNTK_READER_ELEMENT_INT32` or
+/// `CNTK_READER_ELEMENT_INT64`. `indices` has room for `index_capacity` of them, and may be NULL if
+/// that is 0. A sample that is not one-hot is an error.
 ///
 /// The stream may be sparse or dense. May be called from any thread.
 #[unsafe(no_mangle)]
@@ -118,8 +130,9 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
     minibatch: Option<&cntk_reader_minibatch>,
     index: usize,
     length: usize,
-    fill: i32,
-    indices: *mut i32,
+    element: u32,
+    fill: i64,
+    indices: *mut c_void,
     index_capacity: usize,
     mask: *mut u8,
     mask_capacity: usize,
@@ -127,24 +140,41 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
 ) -> cntk_reader_status {
     call(error, || {
         let forms = given(minibatch, "minibatch")?.forms(index)?;
-        // SAFETY: `indices` is NULL or has room for `index_capacity` indices, as documented above.
-        let mut indices = unsafe { outputs(indices, index_capacity, "indices") }?;
-        forms.pad_indices(length, fill, &mut indices)?;
+        forms.padded_size(length, 1)?;
+        if index_capacity > 0 {
+            // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as
+            // documented above.
+            unsafe {
+                match index_element(element)? {
+                    ElementType::Int64 => {
+                        let mut indices = outputs::<i64>(indices.cast(), index_capacity, "indices")?;
+                        forms.pad_indices(length, fill, &mut indices)
+                    }
+                    _ => {
+                        let fill = i32::try_from(fill).map_err(|_| no_value(fill, ElementType::Int32))?;
+                        let mut indices = outputs::<i32>(indices.cast(), index_capacity, "indices")?;
+                        forms.pad_indices(length, fill, &mut indices)
+                    }
+                }
+            }?;
+        }
         // SAFETY: `mask` is NULL or has room for `mask_capacity` bytes, as documented above.
         unsafe { write_mask(&forms, length, mask, mask_capacity) }
     })
 }
 
-/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples` indices in the order of
-/// cntk_reader_minibatch_stream_pack. `indices` has room for `index_capacity` of them; `offsets` is as there. A sample that is not
-/// one-hot is an error.
+/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples`
+/// indices in the order of cntk_reader_minibatch_stream_pack. `element` is their type, as for
+/// cntk_reader_minibatch_stream_pad_indices. `indices` has room for `index_capacity` of them, and
+/// may be NULL if that is 0; `offsets` is as there. A sample that is not one-hot is an error.
 ///
 /// The stream may be sparse or dense. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
     minibatch: Option<&cntk_reader_minibatch>,
     index: usize,
-    indices: *mut i32,
+    element: u32,
+    indices: *mut c_void,
     index_capacity: usize,
     offsets: *mut i32,
     offset_capacity: usize,
@@ -154,9 +184,19 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
         let forms = given(minibatch, "minibatch")?.forms(index)?;
         // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
         unsafe { write_offsets(&forms, offsets, offset_capacity) }?;
-        // SAFETY: `indices` is NULL or has room for `index_capacity` indices, as documented above.
-        let mut indices = unsafe { outputs(indices, index_capacity, "indices") }?;
-        forms.pack_indices(&mut indices)
+        if index_capacity == 0 {
+            return Ok(());
+        }
+        // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as
+        // documented above.
+        unsafe {
+            match index_element(element)? {
+                ElementType::Int64 => {
+                    forms.pack_indices(&mut outputs::<i64>(indices.cast(), index_capacity, "indices")?)
+                }
+                _ => forms.pack_indices(&mut outputs::<i32>(indices.cast(), index_capacity, "indices")?),
+            }
+        }
     })
 }
 
@@ -182,17 +222,14 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
         let count = given(count, "count")?.write(0);
         let forms = given(minibatch, "minibatch")?.forms(index)?;
         // SAFETY: each is NULL or has room for what its capacity says, as documented above.
-        let (mut indices, mut offsets, values) = unsafe {
-            (
-                outputs(indices, value_capacity, "indices")?,
-                outputs(offsets, offset_capacity, "offsets")?,
-                Values::new(&forms, values, value_capacity)?,
-            )
+        let (mut indices, mut offsets) = unsafe {
+            (outputs(indices, value_capacity, "indices")?, outputs(offsets, offset_capacity, "offsets")?)
         };
-        *count = match values {
-            Values::Float(mut values) => forms.canonical(&mut values, &mut indices, &mut offsets),
-            Values::Double(mut values) => forms.canonical(&mut values, &mut indices, &mut offsets),
-        }?;
+        *count = with_element!(forms.element(), T => {
+            // SAFETY: as above.
+            let mut values = unsafe { outputs::<T>(values.cast(), value_capacity, "values") }?;
+            forms.canonical(&mut values, &mut indices, &mut offsets)
+        })?;
         Ok(())
     })
 }

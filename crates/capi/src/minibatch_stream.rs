@@ -6,8 +6,8 @@ use super::minibatch_handle::cntk_reader_minibatch;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{cntk_reader_element, cntk_reader_storage};
-use cntk_reader_core::stream::{Element, ElementType};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::stream::Element;
+use cntk_reader_core::{Error, Result, with_element};
 use cntk_reader_engine::pack::layout::Record;
 use cntk_reader_engine::pack::{SparseColumns, StreamMinibatch};
 use std::ffi::c_void;
@@ -125,10 +125,7 @@ impl cntk_reader_minibatch {
         let shape = self.shared()?.shape(index)?;
         let (layout, block) = (&part.layout, part.block());
         let extent = layout.extent();
-        let parts = match part.element() {
-            ElementType::Float => Parts::of::<f32>(part),
-            ElementType::Double => Parts::of::<f64>(part),
-        };
+        let parts = with_element!(part.element(), T => Parts::of::<T>(part));
         let parts =
             parts.ok_or_else(|| Error::internal("A block of data does not have the size of its layout."))?;
         Ok(cntk_reader_minibatch_stream {

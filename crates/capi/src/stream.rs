@@ -15,7 +15,7 @@ pub enum cntk_reader_storage {
     CNTK_READER_STORAGE_SPARSE_CSC = 1,
 }
 
-/// Type of one value. The numbers are CNTK's.
+/// Type of one value. The numbers are CNTK's where it has one.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_element {
@@ -23,6 +23,36 @@ pub enum cntk_reader_element {
     CNTK_READER_ELEMENT_FLOAT = 1,
     /// `double`, 8 bytes.
     CNTK_READER_ELEMENT_DOUBLE = 2,
+    /// IEEE float of 2 bytes.
+    CNTK_READER_ELEMENT_FLOAT16 = 4,
+    /// `int16_t`.
+    CNTK_READER_ELEMENT_INT16 = 6,
+    /// `uint8_t`.
+    CNTK_READER_ELEMENT_UINT8 = 16,
+    /// `int32_t`.
+    CNTK_READER_ELEMENT_INT32 = 17,
+    /// `int64_t`.
+    CNTK_READER_ELEMENT_INT64 = 18,
+    /// The upper 2 bytes of a `float`.
+    CNTK_READER_ELEMENT_BFLOAT16 = 19,
+    /// A byte that is 0 or 1.
+    CNTK_READER_ELEMENT_BOOL = 20,
+}
+
+impl From<ElementType> for cntk_reader_element {
+    fn from(element: ElementType) -> Self {
+        match element {
+            ElementType::Float => cntk_reader_element::CNTK_READER_ELEMENT_FLOAT,
+            ElementType::Double => cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE,
+            ElementType::Float16 => cntk_reader_element::CNTK_READER_ELEMENT_FLOAT16,
+            ElementType::Int16 => cntk_reader_element::CNTK_READER_ELEMENT_INT16,
+            ElementType::UInt8 => cntk_reader_element::CNTK_READER_ELEMENT_UINT8,
+            ElementType::Int32 => cntk_reader_element::CNTK_READER_ELEMENT_INT32,
+            ElementType::Int64 => cntk_reader_element::CNTK_READER_ELEMENT_INT64,
+            ElementType::BFloat16 => cntk_reader_element::CNTK_READER_ELEMENT_BFLOAT16,
+            ElementType::Bool => cntk_reader_element::CNTK_READER_ELEMENT_BOOL,
+        }
+    }
 }
 
 /// Description of a stream. Its pointers live as long as the reader.
@@ -53,6 +83,8 @@ pub struct cntk_reader_stream_info {
     /// 1 if the values are opaque bytes such as lattices, four of them a sample, else 0. In minibatches of whole sequences
     /// the bytes of each sequence are next to each other, see `sequence_major` in cntk_reader_minibatch_stream.
     pub is_binary: u32,
+    /// If the values are numbers of classes, from 0 to below this; else 0.
+    pub classes: usize,
 }
 
 // SAFETY: plain members; the two enums are only ever written.
@@ -76,10 +108,7 @@ impl Stream {
                 Storage::Dense => cntk_reader_storage::CNTK_READER_STORAGE_DENSE,
                 Storage::SparseCsc => cntk_reader_storage::CNTK_READER_STORAGE_SPARSE_CSC,
             },
-            element: match info.element {
-                ElementType::Float => cntk_reader_element::CNTK_READER_ELEMENT_FLOAT,
-                ElementType::Double => cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE,
-            },
+            element: info.element.into(),
             name: nul_terminated(&info.name),
         }
     }
@@ -97,6 +126,7 @@ impl Stream {
             sample_size: shape.iter().product(),
             defines_mb_size: self.info.defines_mb_size.into(),
             is_binary: self.info.is_binary.into(),
+            classes: self.info.classes.unwrap_or(0),
         }
     }
 }

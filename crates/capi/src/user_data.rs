@@ -2,9 +2,7 @@
 
 use super::sized::Sized;
 use super::text;
-use cntk_reader_core::format::user::{
-    Array, Buffer, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData,
-};
+use cntk_reader_core::format::user::{Array, Buffer, DenseArray, Keys, Sequences, SparseArray, StreamData};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
@@ -184,11 +182,7 @@ pub(super) fn sequence_count(count: u64) -> Result<u32> {
 }
 
 fn element(number: u32) -> Result<ElementType> {
-    match number {
-        1 => Ok(ElementType::Float),
-        2 => Ok(ElementType::Double),
-        _ => Err(wrong(format!("{number} is no cntk_reader_element."))),
-    }
+    ElementType::from_number(number).ok_or_else(|| wrong(format!("{number} is no cntk_reader_element.")))
 }
 
 impl cntk_reader_user_stream {
@@ -268,19 +262,15 @@ impl cntk_reader_user_array {
     /// unchanged until `owner` is dropped; `shape` and `strides` are NULL or have as many readable numbers as their
     /// counts say.
     unsafe fn to_array(self, storage: Storage, owner: &Arc<dyn Send + Sync>) -> Result<Array> {
-        let scalar = match element(self.element)? {
-            ElementType::Float => Scalar::Float,
-            ElementType::Double => Scalar::Double,
-        };
-        let buffer = |start: *const c_void, bytes: usize, scalar, what: &str| {
+        let buffer = |start: *const c_void, bytes: usize, element, what: &str| {
             if (start.is_null() && bytes > 0) || bytes > isize::MAX as usize {
                 return Err(wrong(format!("The memory of the {what} is NULL or impossibly large.")));
             }
             // SAFETY: not NULL unless there are no bytes, by the check above; readable and unchanged until the owner is
             // dropped, by this function's contract for each of the three memories.
-            Ok(unsafe { Buffer::from_raw(start.cast(), bytes, scalar, Arc::clone(owner)) })
+            Ok(unsafe { Buffer::from_raw(start.cast(), bytes, element, Arc::clone(owner)) })
         };
-        let values = buffer(self.values, self.values_size, scalar, "values")?;
+        let values = buffer(self.values, self.values_size, element(self.element)?, "values")?;
         if storage == Storage::Dense {
             if !self.offsets.is_null() || !self.indices.is_null() {
                 return Err(wrong("There are indices, but the stream is dense."));
@@ -301,13 +291,13 @@ impl cntk_reader_user_array {
             }));
         }
         let integers = |start: *const c_void, count: Option<usize>, size: u32, what: &str| {
-            let scalar = match size {
-                4 => Scalar::Int32,
-                8 => Scalar::Int64,
+            let element = match size {
+                4 => ElementType::Int32,
+                8 => ElementType::Int64,
                 _ => return Err(wrong(format!("The {what} have {size} bytes each instead of 4 or 8."))),
             };
             let bytes = count.and_then(|count| count.checked_mul(size as usize)).unwrap_or(usize::MAX);
-            buffer(start, bytes, scalar, what)
+            buffer(start, bytes, element, what)
         };
         Ok(Array::Sparse(SparseArray {
             values,

@@ -29,7 +29,7 @@ pub struct cntk_reader_image_info {
     pub height: u32,
     /// Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
     pub channels: u32,
-    /// Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
+    /// Type of the values, a cntk_reader_element: `UINT8`, `FLOAT` or `DOUBLE`.
     pub element: u32,
     /// 0: row after row, in a row pixel after pixel. 1: channel after channel, each row after row (`Transpose`).
     pub is_planar: u32,
@@ -227,14 +227,12 @@ impl Table {
         Ok(match (depth, used) {
             (Depth::Byte, Some(Pixels::Bytes(used))) => Pixels::Bytes(fit(used, values)?),
             (Depth::Byte, _) => Pixels::Bytes(fit(Vec::new(), values)?),
-            (Depth::Element(ElementType::Float), Some(Pixels::Floats(used))) => {
-                Pixels::Floats(fit(used, values)?)
-            }
-            (Depth::Element(ElementType::Float), _) => Pixels::Floats(fit(Vec::new(), values)?),
             (Depth::Element(ElementType::Double), Some(Pixels::Doubles(used))) => {
                 Pixels::Doubles(fit(used, values)?)
             }
             (Depth::Element(ElementType::Double), _) => Pixels::Doubles(fit(Vec::new(), values)?),
+            (Depth::Element(_), Some(Pixels::Floats(used))) => Pixels::Floats(fit(used, values)?),
+            (Depth::Element(_), _) => Pixels::Floats(fit(Vec::new(), values)?),
         })
     }
 
@@ -249,14 +247,14 @@ impl Table {
 impl From<ImageInfo> for cntk_reader_image_info {
     fn from(info: ImageInfo) -> Self {
         let element = match info.depth {
-            Depth::Byte => 0,
-            Depth::Element(element) => element as u32,
+            Depth::Byte => ElementType::UInt8,
+            Depth::Element(element) => element,
         };
         cntk_reader_image_info {
             width: info.width,
             height: info.height,
             channels: info.channels,
-            element,
+            element: element as u32,
             is_planar: (info.order == PixelOrder::Planar).into(),
             reserved: 0,
         }
@@ -267,13 +265,14 @@ impl TryFrom<cntk_reader_image_info> for ImageInfo {
     type Error = Error;
 
     fn try_from(info: cntk_reader_image_info) -> Result<ImageInfo> {
-        let depth = match info.element {
-            0 => Depth::Byte,
-            1 => Depth::Element(ElementType::Float),
-            2 => Depth::Element(ElementType::Double),
-            other => {
-                let message = format!("describe_image gives an image with values of the type {other}.");
-                return Err(wrong(message).with_detail("Expected 0 (bytes), 1 (float) or 2 (double)."));
+        let depth = match ElementType::from_number(info.element) {
+            Some(ElementType::UInt8) => Depth::Byte,
+            Some(element) if element.is_real() => Depth::Element(element),
+            _ => {
+                let message =
+                    format!("describe_image gives an image with values of the type {}.", info.element);
+                let detail = "Expected CNTK_READER_ELEMENT_UINT8, CNTK_READER_ELEMENT_FLOAT or CNTK_READER_ELEMENT_DOUBLE.";
+                return Err(wrong(message).with_detail(detail));
             }
         };
         let order = if info.is_planar == 0 { PixelOrder::Interleaved } else { PixelOrder::Planar };

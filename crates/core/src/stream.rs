@@ -1,49 +1,281 @@
 //! What a stream is: its name, storage, element type and sample shape.
 
-use std::ops::AddAssign;
+pub use half::{bf16, f16};
 use std::sync::OnceLock;
 
-/// Type of one value.
+/// Type of one value. The numbers are CNTK's where it has one, and the C ABI's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ElementType {
-    /// 32-bit IEEE float. CNTK's number for it.
+    /// 32-bit IEEE float, `f32`.
     Float = 1,
-    /// 64-bit IEEE float. CNTK's number for it.
+    /// 64-bit IEEE float, `f64`.
     Double = 2,
+    /// 16-bit IEEE float, `$crate::stream::f16`.
+    Float16 = 4,
+    /// 16-bit signed integer, `i16`.
+    Int16 = 6,
+    /// 8-bit unsigned integer, `u8`.
+    UInt8 = 16,
+    /// 32-bit signed integer, `i32`.
+    Int32 = 17,
+    /// 64-bit signed integer, `i64`.
+    Int64 = 18,
+    /// Float with the exponent of `f32` and 8 bits of its mantissa, `$crate::stream::bf16`.
+    BFloat16 = 19,
+    /// A byte that is 0 or 1, `bool`.
+    Bool = 20,
 }
 
-impl ElementType {
-    /// Bytes of one value.
-    pub const fn size(self) -> usize {
-        match self {
-            ElementType::Float => 4,
-            ElementType::Double => 8,
+/// Calls a macro with all element types: `(Float, f32, "float32"), ...`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_elements {
+    ($callback:ident) => {
+        $callback! {
+            (Float, f32, "float32"), (Double, f64, "float64"), (Float16, $crate::stream::f16, "float16"), (Int16, i16, "int16"),
+            (UInt8, u8, "uint8"), (Int32, i32, "int32"), (Int64, i64, "int64"), (BFloat16, $crate::stream::bf16, "bfloat16"),
+            (Bool, bool, "bool")
         }
+    };
+}
+
+/// Evaluates an expression in which a name stands for the Rust type of an element type.
+///
+/// ```ignore
+/// with_element!(stream.element(), T => stream.dense::<T>().map(<[T]>::len))
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_element {
+    ($element:expr, $T:ident => $body:expr) => {{
+        use $crate::stream::ElementType as Types;
+        match $element {
+            Types::Float => {
+                type $T = f32;
+                $body
+            }
+            Types::Double => {
+                type $T = f64;
+                $body
+            }
+            Types::Float16 => {
+                type $T = $crate::stream::f16;
+                $body
+            }
+            Types::Int16 => {
+                type $T = i16;
+                $body
+            }
+            Types::UInt8 => {
+                type $T = u8;
+                $body
+            }
+            Types::Int32 => {
+                type $T = i32;
+                $body
+            }
+            Types::Int64 => {
+                type $T = i64;
+                $body
+            }
+            Types::BFloat16 => {
+                type $T = $crate::stream::bf16;
+                $body
+            }
+            Types::Bool => {
+                type $T = bool;
+                $body
+            }
+        }
+    }};
+}
+
+macro_rules! facts {
+    ($(($variant:ident, $rust:ty, $name:literal)),*) => {
+        impl ElementType {
+            /// All of them.
+            pub const ALL: &[ElementType] = &[$(ElementType::$variant),*];
+
+            /// Bytes of one value.
+            pub const fn size(self) -> usize {
+                match self {
+                    $(ElementType::$variant => size_of::<$rust>(),)*
+                }
+            }
+
+            /// Its name in messages, options and NumPy: `"float32"`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(ElementType::$variant => $name,)*
+                }
+            }
+        }
+
+        $(
+            impl Element for $rust {
+                const TYPE: ElementType = ElementType::$variant;
+            }
+        )*
+    };
+}
+
+for_elements!(facts);
+
+impl ElementType {
+    /// The type with this number.
+    pub fn from_number(number: u32) -> Option<ElementType> {
+        ElementType::ALL.iter().copied().find(|element| *element as u32 == number)
+    }
+
+    /// The type with this name.
+    pub fn from_name(name: &str) -> Option<ElementType> {
+        ElementType::ALL.iter().copied().find(|element| element.name() == name)
+    }
+
+    /// Whether sparse streams may have values of this type, and chunks may store them in fewer
+    /// bytes: `f32` and `f64`. All other types are stored as they are.
+    pub const fn is_real(self) -> bool {
+        matches!(self, ElementType::Float | ElementType::Double)
     }
 }
 
-/// A type of values: `f32` or `f64`.
+/// A type of values: see [`ElementType`].
 pub trait Element:
-    Copy + Default + PartialEq + AddAssign + From<u8> + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static
+    Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static
 {
     /// The element type of streams that have values of this type.
     const TYPE: ElementType;
 }
 
-impl Element for f32 {
-    const TYPE: ElementType = ElementType::Float;
-}
-
-impl Element for f64 {
-    const TYPE: ElementType = ElementType::Double;
-}
-
 /// Keeps users from implementing [`Element`]: they cannot name its supertrait.
 mod sealed {
-    pub trait Sealed: bytemuck::Pod {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
+    use super::{bf16, f16};
+
+    pub trait Sealed: bytemuck::CheckedBitPattern + bytemuck::NoUninit {
+        /// 1, or true.
+        const ONE: Self;
+
+        /// The sum, of integers modulo their range, of truth values their disjunction.
+        #[must_use]
+        fn plus(self, other: Self) -> Self;
+
+        /// The value of an integer, if the type has it exactly.
+        fn of_integer(number: i128) -> Option<Self>;
+
+        /// The value of a number: of a type of floats the nearest one, of integers the same.
+        fn of_number(number: f64) -> Option<Self>;
+
+        /// The value as one of another type. `None` if that has no such integer.
+        fn to<T: Sealed>(self) -> Option<T>;
+
+        /// Whether it is neither infinite nor NaN.
+        fn is_finite(self) -> bool;
+    }
+
+    macro_rules! floats {
+        ($($float:ty, $one:expr, $from:expr);*) => {$(
+            impl Sealed for $float {
+                const ONE: $float = $one;
+
+                #[inline(always)]
+                fn plus(self, other: $float) -> $float {
+                    self + other
+                }
+
+                #[inline(always)]
+                fn of_integer(number: i128) -> Option<$float> {
+                    let from: fn(f64) -> $float = $from;
+                    let value = from(number as f64);
+                    (f64::from(value) as i128 == number).then_some(value)
+                }
+
+                #[inline(always)]
+                fn of_number(number: f64) -> Option<$float> {
+                    let from: fn(f64) -> $float = $from;
+                    Some(from(number))
+                }
+
+                #[inline(always)]
+                fn to<T: Sealed>(self) -> Option<T> {
+                    T::of_number(self.into())
+                }
+
+                #[inline(always)]
+                fn is_finite(self) -> bool {
+                    <$float>::is_finite(self)
+                }
+            }
+        )*};
+    }
+
+    floats! {
+        f32, 1.0, |number| number as f32; f64, 1.0, |number| number;
+        f16, f16::ONE, f16::from_f64; bf16, bf16::ONE, bf16::from_f64
+    }
+
+    macro_rules! integers {
+        ($($integer:ty),*) => {$(
+            impl Sealed for $integer {
+                const ONE: $integer = 1;
+
+                #[inline(always)]
+                fn plus(self, other: $integer) -> $integer {
+                    self.wrapping_add(other)
+                }
+
+                #[inline(always)]
+                fn of_integer(number: i128) -> Option<$integer> {
+                    number.try_into().ok()
+                }
+
+                #[inline(always)]
+                fn of_number(number: f64) -> Option<$integer> {
+                    let integer = number as i128;
+                    if integer as f64 == number { Self::of_integer(integer) } else { None }
+                }
+
+                #[inline(always)]
+                fn to<T: Sealed>(self) -> Option<T> {
+                    T::of_integer(self.into())
+                }
+
+                fn is_finite(self) -> bool {
+                    true
+                }
+            }
+        )*};
+    }
+
+    integers!(u8, i16, i32, i64);
+
+    impl Sealed for bool {
+        const ONE: bool = true;
+
+        fn plus(self, other: bool) -> bool {
+            self | other
+        }
+
+        fn of_integer(number: i128) -> Option<bool> {
+            match number {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            }
+        }
+
+        fn of_number(number: f64) -> Option<bool> {
+            if number == 0.0 || number == 1.0 { Some(number == 1.0) } else { None }
+        }
+
+        fn to<T: Sealed>(self) -> Option<T> {
+            T::of_integer(self.into())
+        }
+
+        fn is_finite(self) -> bool {
+            true
+        }
+    }
 }
 
 /// How the values of a stream are stored.
@@ -78,6 +310,8 @@ pub struct StreamInfo {
     /// its own, and its bytes are next to each other: see
     /// `Layout::sequence_major`. In frame mode each frame has the whole sequence.
     pub is_binary: bool,
+    /// The values are numbers of classes, from 0 to below this.
+    pub classes: Option<usize>,
 }
 
 impl StreamInfo {
@@ -88,7 +322,15 @@ impl StreamInfo {
         element: ElementType,
         shape: Vec<usize>,
     ) -> StreamInfo {
-        StreamInfo { name: name.into(), storage, element, shape, defines_mb_size: false, is_binary: false }
+        StreamInfo {
+            name: name.into(),
+            storage,
+            element,
+            shape,
+            defines_mb_size: false,
+            is_binary: false,
+            classes: None,
+        }
     }
 
     /// A dense stream of `f32`; the shape is that of one sample, first dimension varying fastest.
@@ -119,6 +361,13 @@ impl StreamInfo {
     #[must_use]
     pub fn binary(mut self) -> StreamInfo {
         self.is_binary = true;
+        self
+    }
+
+    /// The stream as one of numbers of classes.
+    #[must_use]
+    pub fn of_classes(mut self, classes: usize) -> StreamInfo {
+        self.classes = Some(classes);
         self
     }
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._explain import declares
 from .._minibatch import StreamInformation as _StreamInformation
 from .._rules import Within
-from .._types import Array, Floats, FloatType
+from .._types import Array, DType, Values, element_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: CNTK's numbers of storage formats and element types.
 _STORAGE = {"dense": 0, "sparse": 1}
-_ELEMENT = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
+_ELEMENT = {"float32": 1, "float64": 2, "float16": 4, "int16": 6}
 
 #: Values of CNTK's masks: a column past the end of a sequence, inside of one, and its first column.
 _GAP, _VALID, _BEGIN = 0, 1, 2
@@ -60,8 +60,8 @@ class StreamInformation(_StreamInformation):
 
     @property
     def m_element_type(self) -> int:
-        """1: float32, 2: float64."""
-        return _ELEMENT[np.dtype(self.dtype)]
+        """1: float32, 2: float64, 4: float16, 6: int16; 0: a type that CNTK does not have."""
+        return _ELEMENT.get(str(element_of(self.dtype)), 0)
 
     @property
     def m_sample_layout(self) -> SampleLayout:
@@ -96,7 +96,7 @@ class Value:
         return stream.num_sequences, stream.longest, *stream.info.shape
 
     @property
-    def dtype(self) -> FloatType:
+    def dtype(self) -> DType:
         """Type of the values."""
         return self._stream.dtype
 
@@ -118,12 +118,12 @@ class Value:
         """Columns past the ends of sequences."""
         return int((self.mask == _GAP).sum())
 
-    def asarray(self) -> Floats:
+    def asarray(self) -> Values:
         """The values, dense, of :attr:`shape`. Past the end of a sequence they are 0."""
         return self._stream.padded().array
 
     @declares(variable=Within("not needed here"))
-    def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
+    def as_sequences(self, variable: object = None) -> list[Values | csr_matrix]:
         """The sequences; ``variable`` is not needed here."""
         return self._stream.as_sequences()
 
@@ -199,12 +199,12 @@ class MinibatchData:
             f"MinibatchData(data={self.data!r}, samples={self._stream.num_samples}, seqs={self._stream.num_sequences})"
         )
 
-    def asarray(self) -> Floats:
+    def asarray(self) -> Values:
         """See :meth:`Value.asarray`."""
         return self.data.asarray()
 
     @declares(variable=Within("not needed here"))
-    def as_sequences(self, variable: object = None) -> list[Floats | csr_matrix]:
+    def as_sequences(self, variable: object = None) -> list[Values | csr_matrix]:
         """See :meth:`Value.as_sequences`."""
         return self.data.as_sequences(variable)
 

@@ -47,6 +47,8 @@ fn defaults_of_a_composite_reader() {
                 dim: 1,
                 storage: Storage::Dense,
                 defines_mb_size: false,
+                element: None,
+                is_ids: false,
             }],
             skip_sequence_ids: false,
             max_errors: 0,
@@ -442,4 +444,15 @@ fn keys_that_nothing_reads() {
         "action=write;randomize=x;randomizationWindow=1;readerType=Cntk.Composite\ndeserializers=([{head};{STREAMS}])"
     );
     assert_eq!(unread(&text), [""; 0]);
+}
+
+/// CNTK does not know these keys, and neither does a reader in its place.
+#[test]
+fn types_of_streams_are_ignored_in_the_place_of_cntk() {
+    let streams =
+        |keys: &str| format!("input=[x=[dim=1;format=dense{keys}];y=[dim=2;format=sparse{keys}]];file=f");
+    let plain = composite_of("", &streams("")).unwrap();
+    for keys in [";element=uint8", ";ids=int32", ";element=nonsense;ids=nonsense"] {
+        assert_eq!(composite_of("", &streams(keys)).unwrap(), plain, "{keys}");
+    }
 }

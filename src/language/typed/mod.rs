@@ -152,12 +152,15 @@ impl ReaderOptions {
         self
     }
 
-    /// Type of the delivered values (`precision`; default: [`ElementType::Float`]).
+    /// Type of the delivered values of files that have no type of their own:
+    /// [`ElementType::Float`], the default, or [`ElementType::Double`] (`precision`).
     #[must_use]
     pub fn precision(mut self, element: ElementType) -> ReaderOptions {
         let word = match element {
             ElementType::Float => "float",
             ElementType::Double => "double",
+            // Refused when the reader is opened, with the words that there are.
+            other => other.name(),
         };
         self.values.set("precision", word);
         self
@@ -248,6 +251,47 @@ impl CtfDeserializer {
     pub fn defines_minibatch_size(mut self) -> CtfDeserializer {
         if let Some(stream) = self.last("defines_minibatch_size") {
             stream.set("definesMBSize", true);
+        }
+        self
+    }
+
+    /// Type of the values of the stream added last, which is dense (`element`; default: that of
+    /// [`ReaderOptions::precision`]). CNTK has none. A number that is no value of a type of
+    /// integers is malformed.
+    ///
+    /// ```
+    /// use cntk_reader::{CtfDeserializer, ElementType, Epoch, Reader};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("digits.ctf");
+    /// std::fs::write(&path, "|pixels 0 255 128 |label 3:1\n")?;
+    /// let digits = CtfDeserializer::new(&path)
+    ///     .dense("pixels", 3).element(ElementType::UInt8)
+    ///     .sparse("label", 10).ids(ElementType::Int32);
+    /// let mut reader = Reader::builder().ctf(digits).open()?;
+    /// for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(8))? {
+    ///     let minibatch = minibatch?;
+    ///     assert_eq!(minibatch.stream("pixels")?.dense::<u8>()?, [0, 255, 128]);
+    ///     assert_eq!(minibatch.stream("label")?.dense::<i32>()?, [3]);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn element(mut self, element: ElementType) -> CtfDeserializer {
+        if let Some(stream) = self.last("element") {
+            stream.set("element", element.name());
+        }
+        self
+    }
+
+    /// Delivers the index of each sample of the stream added last, which is sparse, in place of the
+    /// sample: as a dense integer, [`ElementType::Int32`] or [`ElementType::Int64`] (`ids`). CNTK
+    /// has no such streams. Each sample is one entry, `index:1`; others are malformed. The number
+    /// of classes is [`StreamInfo::classes`](crate::StreamInfo::classes).
+    #[must_use]
+    pub fn ids(mut self, element: ElementType) -> CtfDeserializer {
+        if let Some(stream) = self.last("ids") {
+            stream.set("ids", element.name());
         }
         self
     }

@@ -220,7 +220,7 @@ mod tests {
     fn images_stay_bytes_and_labels_become_numbers() {
         let fetched = fetch(0);
         let Data::Image(image) = fetched.stream(0).expect("a stream") else { panic!("no image") };
-        assert_eq!((image.width, image.height, image.channels, image.element), (2, 1, 3, 0));
+        assert_eq!((image.width, image.height, image.channels, image.element), (2, 1, 3, 16));
         // SAFETY: an image of six bytes, which `fetched` owns.
         let values = unsafe { std::slice::from_raw_parts(image.values.cast::<u8>(), 6) };
         assert_eq!(values, [1, 2, 3, 4, 5, 6]);

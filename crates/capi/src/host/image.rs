@@ -2,7 +2,6 @@
 
 use crate::host::chunk::cntk_reader_presence;
 use crate::sized::Sized;
-use crate::stream::cntk_reader_element;
 use cntk_reader_core::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::ElementType;
@@ -24,7 +23,7 @@ pub struct cntk_reader_image {
     pub height: u32,
     /// Values of a pixel, at least 1.
     pub channels: u32,
-    /// Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
+    /// Type of the values, a cntk_reader_element: `UINT8`, `FLOAT` or `DOUBLE`.
     pub element: u32,
     /// 1 if the values are in the order that `Transpose` makes: channel after channel, each row after row. Else 0.
     pub is_planar: u32,
@@ -41,19 +40,20 @@ const PRESENT: u32 = cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT as u32;
 
 /// The number of a type.
 pub(crate) fn element_number(depth: Depth) -> u32 {
+    element_of(depth) as u32
+}
+
+/// The type of an image's values.
+fn element_of(depth: Depth) -> ElementType {
     match depth {
-        Depth::Byte => 0,
-        Depth::Element(ElementType::Float) => cntk_reader_element::CNTK_READER_ELEMENT_FLOAT as u32,
-        Depth::Element(ElementType::Double) => cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE as u32,
+        Depth::Byte => ElementType::UInt8,
+        Depth::Element(element) => element,
     }
 }
 
 /// Bytes of a value.
 fn size_of_value(depth: Depth) -> usize {
-    match depth {
-        Depth::Byte => 1,
-        Depth::Element(element) => element.size(),
-    }
+    element_of(depth).size()
 }
 
 impl cntk_reader_image {
@@ -109,7 +109,7 @@ impl cntk_reader_image {
             .find(|&depth| element_number(depth) == self.element)
             .ok_or_else(|| {
                 Error::argument(format!(
-                    "The image has values of the type {}, which is neither 0 nor a cntk_reader_element.",
+                    "The image has values of the type {}. Expected CNTK_READER_ELEMENT_UINT8, _FLOAT or _DOUBLE.",
                     self.element
                 ))
             })?;
@@ -146,17 +146,17 @@ impl cntk_reader_image {
                 rows.for_each(|row| bytes.extend_from_slice(row));
                 Pixels::Bytes(bytes)
             }
-            Depth::Element(ElementType::Float) => {
-                let mut floats = room::with_capacity(count, room::IMAGE)?;
-                let read = |&value: &[u8; 4]| f32::from_ne_bytes(value);
-                rows.for_each(|row| floats.extend(row.as_chunks().0.iter().map(read)));
-                Pixels::Floats(floats)
-            }
             Depth::Element(ElementType::Double) => {
                 let mut doubles = room::with_capacity(count, room::IMAGE)?;
                 let read = |&value: &[u8; 8]| f64::from_ne_bytes(value);
                 rows.for_each(|row| doubles.extend(row.as_chunks().0.iter().map(read)));
                 Pixels::Doubles(doubles)
+            }
+            Depth::Element(_) => {
+                let mut floats = room::with_capacity(count, room::IMAGE)?;
+                let read = |&value: &[u8; 4]| f32::from_ne_bytes(value);
+                rows.for_each(|row| floats.extend(row.as_chunks().0.iter().map(read)));
+                Pixels::Floats(floats)
             }
         };
         let planar = info.order == PixelOrder::Planar;
@@ -194,10 +194,7 @@ mod tests {
         let copy = unsafe { image.copy(&image.info().expect("an image"), Region::whole(3, 1)) };
         let copy = copy.expect("memory");
         assert_eq!(copy.pixels, Pixels::Doubles(vec![1.5, -2.0, 0.25]));
-        assert_eq!(
-            cntk_reader_image::of(&copy).element,
-            cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE as u32
-        );
+        assert_eq!(cntk_reader_image::of(&copy).element, ElementType::Double as u32);
     }
 
     #[test]

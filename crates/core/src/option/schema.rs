@@ -5,6 +5,7 @@
 //! Another test sets each option to its default, and sees that nothing changes.
 
 use super::table::Word::{self, Entry, Fixed, Key, Method, Unnamed};
+use crate::stream::ElementType;
 use Initial::{Depends, Is, Nothing, Required};
 use Kind::{Choice, Counts, Files, Flag, List, Numbers, Path, Section, Text, Whole};
 use Owner::{
@@ -105,6 +106,17 @@ const SIZE: Kind = Whole(0, i64::MAX as i128);
 const COUNT: Kind = Whole(0, i32::MAX as i128);
 /// Seeds may have all bits.
 const SEED: Kind = Whole(0, u64::MAX as i128);
+
+/// The names of all types of values.
+const ELEMENTS: &[&str] = &{
+    let mut names = [""; ElementType::ALL.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = ElementType::ALL[number].name();
+        number += 1;
+    }
+    names
+};
 
 const NO_WORDS: [Word; 3] = [Unnamed, Unnamed, Unnamed];
 
@@ -220,6 +232,12 @@ pub const DECLARED: &[Declared] = &[
     option(Stream, ("defines_minibatch_size", "definesMBSize"), (Flag, Is("false")),
         [Method("defines_minibatch_size"), Method("DefinesMinibatchSize"), Key("defines_mb_size")],
         "this stream's samples are the lengths that minibatches and windows are measured in"),
+    option(Stream, ("element", "element"), (Choice(ELEMENTS), Depends("that of `precision`")),
+        [Method("element"), Method("Element"), Key("dtype")],
+        "(not in CNTK) type of the values of a dense stream: `float32`, `float64`, `float16`, `bfloat16`, `uint8`, `int16`, `int32`, `int64` \
+         or `bool`; see [types of values](guide/ctf.md#types-of-values)"),
+    option(Stream, ("ids", "ids"), (Choice(&["int32", "int64"]), Nothing), [Method("ids"), Method("Ids"), Key("ids")],
+        "(not in CNTK) samples of a sparse stream are one entry, `index:1`, and the index is delivered as an integer of this type"),
 
     option(Binary, ("cbf_file", "file"), (Files, Required), [Fixed("file"), Fixed("file"), Key("filename")],
         "path of a CBF file, in the layout that CNTK 2.7 and `ctf2bin.py` write or in the one that CNTK's public page describes; or (not \

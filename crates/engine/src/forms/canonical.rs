@@ -33,7 +33,7 @@ pub(super) fn write<T: Element>(
             for equal in entries.chunk_by(|one, next| one.0 == next.0) {
                 let mut terms = equal.iter().filter_map(|&(_, place)| own_values.get(place).copied());
                 let mut sum = terms.next().unwrap_or_default();
-                terms.for_each(|term| sum += term);
+                terms.for_each(|term| sum = sum.plus(term));
                 values.repeat(sum, 1);
                 indices.repeat(equal[0].0, 1);
                 written += 1;

@@ -28,9 +28,16 @@ use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::limits::MOST_DENSIFIED;
 use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::stream::{Element, ElementType, Storage};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, with_element};
 use one_hot::{DenseOneHot, SparseOneHot};
 use samples::{DenseSamples, Samples, SparseSamples};
+
+/// A type of indices: `i32` or `i64`.
+pub trait Index: Element + From<i32> {}
+
+impl Index for i32 {}
+
+impl Index for i64 {}
 
 /// The forms of one stream of a minibatch.
 #[derive(Clone, Copy)]
@@ -84,14 +91,16 @@ impl<'m> Forms<'m> {
     }
 
     /// Writes the padded form of one-hot samples: (sequences, length) indices.
-    pub fn pad_indices(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
-        match self.element() {
-            ElementType::Float => self.pad_indices_as::<f32>(length, fill, out),
-            ElementType::Double => self.pad_indices_as::<f64>(length, fill, out),
-        }
+    pub fn pad_indices<I: Index>(&self, length: usize, fill: I, out: &mut impl Output<I>) -> Result<()> {
+        with_element!(self.element(), T => self.pad_indices_as::<T, I>(length, fill, out))
     }
 
-    fn pad_indices_as<T: Element>(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
+    fn pad_indices_as<T: Element, I: Index>(
+        &self,
+        length: usize,
+        fill: I,
+        out: &mut impl Output<I>,
+    ) -> Result<()> {
         self.check_room(out.room(), self.padded_size(length, 1)?)?;
         match self.stream.storage() {
             Storage::Dense => self.pad_with(DenseOneHot(self.dense::<T>()?), length, fill, out),
@@ -119,14 +128,11 @@ impl<'m> Forms<'m> {
     }
 
     /// Writes the packed form of one-hot samples: (samples) indices.
-    pub fn pack_indices(&self, out: &mut impl Output<i32>) -> Result<()> {
-        match self.element() {
-            ElementType::Float => self.pack_indices_as::<f32>(out),
-            ElementType::Double => self.pack_indices_as::<f64>(out),
-        }
+    pub fn pack_indices<I: Index>(&self, out: &mut impl Output<I>) -> Result<()> {
+        with_element!(self.element(), T => self.pack_indices_as::<T, I>(out))
     }
 
-    fn pack_indices_as<T: Element>(&self, out: &mut impl Output<i32>) -> Result<()> {
+    fn pack_indices_as<T: Element, I: Index>(&self, out: &mut impl Output<I>) -> Result<()> {
         self.check_room(out.room(), self.packed_size(1)?)?;
         match self.stream.storage() {
             Storage::Dense => self.pack_with(DenseOneHot(self.dense::<T>()?), out),

@@ -2,7 +2,7 @@
 //! add up.
 
 use super::samples::{DenseSamples, Samples};
-use super::{Forms, Output};
+use super::{Forms, Index, Output};
 use crate::pack::SparseColumns;
 use crate::pack::layout::Run;
 use cntk_reader_core::Result;
@@ -21,7 +21,7 @@ impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
     /// looking at three arrays for each takes twice as long as at two.
     pub fn new(columns: SparseColumns<'m, T>, samples: usize, forms: &'f Forms<'m>) -> Self {
         let is_checked = columns.values.len() == samples
-            && columns.values.iter().fold(true, |all, &value| all & (value == T::from(1)))
+            && columns.values.iter().fold(true, |all, &value| all & (value == T::ONE))
             && columns.offsets.windows(2).fold(true, |all, pair| all & (pair[1].wrapping_sub(pair[0]) <= 1));
         SparseOneHot { columns, forms, is_checked }
     }
@@ -29,43 +29,42 @@ impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
     /// The index of a sample, or what it has instead of a single 1.
     fn index(&self, column: usize) -> std::result::Result<i32, String> {
         match self.columns.column(column) {
-            Some((&[index], &[value])) if value == T::from(1) => Ok(index),
+            Some((&[index], &[value])) if value == T::ONE => Ok(index),
             Some((_, [])) => Err("no value".to_owned()),
             Some((_, &[value])) => Err(format!("the value {value:?}")),
             Some((&[index, ref others @ ..], values)) if others.iter().all(|&other| other == index) => {
-                let mut sum = T::default();
-                values.iter().for_each(|&value| sum += value);
-                if sum == T::from(1) { Ok(index) } else { Err(format!("the value {sum:?}")) }
+                let sum = values.iter().fold(T::default(), |sum, &value| sum.plus(value));
+                if sum == T::ONE { Ok(index) } else { Err(format!("the value {sum:?}")) }
             }
             Some((_, values)) => Err(format!("{} values", values.len())),
             None => Err("no column".to_owned()),
         }
     }
 
-    fn write_checked(&self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
+    fn write_checked<I: Index>(&self, run: Run, out: &mut impl Output<I>) -> Result<()> {
         let SparseColumns { indices, offsets, .. } = self.columns;
         let mut is_broken = false;
         out.extend(run.columns().map(|column| {
             let index = offsets.get(column).and_then(|&offset| indices.get(offset as usize));
             is_broken |= index.is_none();
-            index.copied().unwrap_or(0)
+            I::from(index.copied().unwrap_or(0))
         }));
         if is_broken { Err(self.forms.broken()) } else { Ok(()) }
     }
 }
 
-impl<T: Element> Samples<i32> for SparseOneHot<'_, '_, T> {
+impl<T: Element, I: Index> Samples<I> for SparseOneHot<'_, '_, T> {
     fn width(&self) -> usize {
         1
     }
 
-    fn write(&mut self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
+    fn write(&mut self, run: Run, out: &mut impl Output<I>) -> Result<()> {
         if self.is_checked {
             return self.write_checked(run, out);
         }
         for (sample, column) in run.columns().enumerate() {
             match self.index(column) {
-                Ok(index) => out.repeat(index, 1),
+                Ok(index) => out.repeat(index.into(), 1),
                 Err(found) => return Err(self.forms.not_one_hot(run.number, sample, &found)),
             }
         }
@@ -76,18 +75,18 @@ impl<T: Element> Samples<i32> for SparseOneHot<'_, '_, T> {
 /// One-hot samples that are stored dense, as truncated minibatches have them.
 pub(super) struct DenseOneHot<'m, 'f, T>(pub DenseSamples<'m, 'f, T>);
 
-impl<T: Element> Samples<i32> for DenseOneHot<'_, '_, T> {
+impl<T: Element, I: Index> Samples<I> for DenseOneHot<'_, '_, T> {
     fn width(&self) -> usize {
         1
     }
 
-    fn write(&mut self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
+    fn write(&mut self, run: Run, out: &mut impl Output<I>) -> Result<()> {
         for (sample, column) in run.columns().enumerate() {
             let values = self.0.columns(column, 1)?;
             let mut others = values.iter().enumerate().filter(|(_, value)| **value != T::default());
             let found = match (others.next(), others.count()) {
-                (Some((index, &value)), 0) if value == T::from(1) => {
-                    out.repeat(index as i32, 1);
+                (Some((index, &value)), 0) if value == T::ONE => {
+                    out.repeat((index as i32).into(), 1);
                     continue;
                 }
                 (Some((_, value)), 0) => format!("the value {value:?}"),

@@ -80,7 +80,8 @@ impl<T: Element> Samples<T> for SparseSamples<'_, '_, T> {
             let (indices, values) = self.columns.column(column).ok_or_else(|| self.forms.broken())?;
             for (&index, &value) in indices.iter().zip(values) {
                 let place = usize::try_from(index).ok().and_then(|index| self.sample.get_mut(index));
-                *place.ok_or_else(|| self.forms.broken())? += value;
+                let place = place.ok_or_else(|| self.forms.broken())?;
+                *place = place.plus(value);
             }
             out.append(&self.sample);
             for &index in indices {

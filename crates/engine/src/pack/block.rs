@@ -12,7 +12,7 @@
 //! Blocks start at a multiple of 64 bytes, so every part is aligned for its type: values start at byte 0 or 8, which suits
 //! `f64`; indices and offsets follow at multiples of 4, also where `nnz` is odd. All numbers are in native byte order.
 
-use bytemuck::AnyBitPattern;
+use bytemuck::CheckedBitPattern;
 use cntk_reader_core::stream::Element;
 
 /// Bytes of the number of values at the start of a sparse block.
@@ -96,9 +96,10 @@ pub(super) fn sparse<T: Element>(block: &[u8], columns: usize) -> Option<SparseC
     Some(SparseColumns { values: cast(values)?, indices: cast(indices)?, offsets: cast(offsets)? })
 }
 
-/// Bytes as values of a type. `None` if they are not aligned for it or are no whole number of values.
-fn cast<T: AnyBitPattern>(bytes: &[u8]) -> Option<&[T]> {
-    bytemuck::try_cast_slice(bytes).ok()
+/// Bytes as values of a type. `None` if they are not aligned for it, are no whole number of values,
+/// or are no values of that type.
+fn cast<T: CheckedBitPattern>(bytes: &[u8]) -> Option<&[T]> {
+    bytemuck::checked::try_cast_slice(bytes).ok()
 }
 
 #[cfg(test)]

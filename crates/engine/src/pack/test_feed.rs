@@ -65,7 +65,7 @@ impl Data {
     fn number(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
         match element {
             ElementType::Float => bytes.extend((value as f32).to_ne_bytes()),
-            ElementType::Double => bytes.extend(value.to_ne_bytes()),
+            _ => bytes.extend(value.to_ne_bytes()),
         }
     }
 

@@ -61,6 +61,9 @@ pub(super) struct Checkpoint {
     pub is_over: bool,
 }
 
+/// Name of the fact that lists the streams: name, storage, type and shape of each.
+const STREAMS: &str = "streams";
+
 /// Name of the fact that records how many chunks the facts about the data cover. Without it they cover all chunks.
 const COVERED: &str = "chunks compared";
 
@@ -206,6 +209,7 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
             let element = match stream.element {
                 ElementType::Float => "float",
                 ElementType::Double => "double",
+                other => other.name(),
             };
             format!("{} {storage} {element} {:?}", stream.name, stream.shape)
         })
@@ -219,7 +223,7 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
         ("order", order),
         ("packing", packing),
         ("timeline", timeline.to_owned()),
-        ("streams", streams.join("; ")),
+        (STREAMS, streams.join("; ")),
     ];
     // A reader that transforms nothing has no such fact: its checkpoints are those of versions before there were transforms.
     let of_images = options.deserializers.iter().filter_map(|one| one.facts().reproducible);
@@ -359,6 +363,16 @@ const OTHER_VALUES: &str = "Restore it with the data that it was taken over, or 
      'cntk_reader_checkpoint_restore_over_changed_values' in C, 'RestoreCheckpointOverChangedValues' in C++, 'allow_changed_values=True' in \
      Python.";
 
+/// Names and shapes of the streams that a fact lists.
+fn shapes(streams: &str) -> Vec<(&str, &str)> {
+    let shape = |stream| -> Option<(&str, &str)> {
+        let (described, shape) = str::rsplit_once(stream, " [")?;
+        let (name, _element) = described.rsplit_once(' ')?;
+        Some((name.rsplit_once(' ')?.0, shape))
+    };
+    streams.split("; ").map(|stream| shape(stream).unwrap_or((stream, ""))).collect()
+}
+
 /// Refuses a checkpoint whose facts are not the reader's own. The message names every fact that differs.
 fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
     let mut differences = Vec::new();
@@ -366,6 +380,9 @@ fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
     for (name, value) in own {
         match theirs.iter().find(|(their_name, _)| their_name == name) {
             Some((_, their_value)) if their_value == value => {}
+            // The order does not depend on types and storage: values may be read anew as other
+            // types.
+            Some((_, their_value)) if *name == STREAMS && shapes(their_value) == shapes(value) => {}
             Some(_) if *name == CONTENT => has_other_values = true,
             Some((_, their_value)) => {
                 differences.push(format!("{name}: checkpoint '{their_value}', reader '{value}'"));
@@ -547,6 +564,22 @@ mod tests {
                 bytes[at] ^= 1 << bit;
                 assert!(decode(&bytes, &facts).is_err(), "bit {bit} of byte {at}");
             }
+        }
+    }
+
+    #[test]
+    fn streams_may_have_other_types_but_no_other_shapes() {
+        let (_, checkpoint) = example();
+        let facts = |streams: &str| vec![(STREAMS, streams.to_owned())];
+        let taken = encoded(&facts("a b dense float [2, 3]; c sparse double [7]"), &checkpoint);
+        for (streams, fits) in [
+            ("a b dense float [2, 3]; c sparse double [7]", true),
+            ("a b dense uint8 [2, 3]; c dense float [7]", true),
+            ("a b dense float [2, 4]; c sparse double [7]", false),
+            ("b a dense float [2, 3]; c sparse double [7]", false),
+            ("a b dense float [2, 3]", false),
+        ] {
+            assert_eq!(decode(&taken, &facts(streams)).is_ok(), fits, "{streams}");
         }
     }
 

@@ -91,8 +91,8 @@ enum Draws {
 impl Draws {
     fn new(element: ElementType) -> Draws {
         match element {
-            ElementType::Float => Draws::Floats([0.0; Drawn::VALUES]),
             ElementType::Double => Draws::Doubles([0.0; Drawn::VALUES]),
+            _ => Draws::Floats([0.0; Drawn::VALUES]),
         }
     }
 

@@ -79,8 +79,8 @@ impl Mean {
             (Values::Floats(_), ElementType::Float) | (Values::Doubles(_), ElementType::Double) => Ok(true),
             (values, _) => {
                 let (found, precision, wanted) = match element {
-                    ElementType::Float => (values.name(), "float", "f"),
                     ElementType::Double => (values.name(), "double", "d"),
+                    _ => (values.name(), "float", "f"),
                 };
                 let message = format!(
                     "The values of the mean image have the type {found}, but the reader's precision is {precision}."

@@ -26,6 +26,7 @@ pub(super) trait Real:
     + Element
     + PartialOrd
     + std::ops::Add<Output = Self>
+    + std::ops::AddAssign
     + std::ops::Sub<Output = Self>
     + std::ops::Mul<Output = Self>
 {

@@ -150,16 +150,6 @@ fn load(
     image.planar = false;
     let values = part * region.height as usize;
     match element {
-        ElementType::Float => {
-            let mut floats = match std::mem::take(&mut image.pixels) {
-                Pixels::Floats(floats) => floats,
-                _ => Vec::new(),
-            };
-            floats.clear();
-            room::reserve(&mut floats, values, room::IMAGE)?;
-            rows.for_each(|row| extend(&mut floats, row, form, f32::from_ne_bytes));
-            image.pixels = Pixels::Floats(floats);
-        }
         ElementType::Double => {
             let mut doubles = match std::mem::take(&mut image.pixels) {
                 Pixels::Doubles(doubles) => doubles,
@@ -169,6 +159,16 @@ fn load(
             room::reserve(&mut doubles, values, room::IMAGE)?;
             rows.for_each(|row| extend(&mut doubles, row, form, f64::from_ne_bytes));
             image.pixels = Pixels::Doubles(doubles);
+        }
+        _ => {
+            let mut floats = match std::mem::take(&mut image.pixels) {
+                Pixels::Floats(floats) => floats,
+                _ => Vec::new(),
+            };
+            floats.clear();
+            room::reserve(&mut floats, values, room::IMAGE)?;
+            rows.for_each(|row| extend(&mut floats, row, form, f32::from_ne_bytes));
+            image.pixels = Pixels::Floats(floats);
         }
     }
     Ok(())

@@ -252,13 +252,13 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
                 (Storage::SparseCsc, _) => {
                     text::integers(stored, |class| shared.store_class(class, decoded, wrong_class))?;
                 }
-                (Storage::Dense, ElementType::Float) => {
-                    text::values(stored, shared.columns, count, |value: f32| {
+                (Storage::Dense, ElementType::Double) => {
+                    text::values(stored, shared.columns, count, |value: f64| {
                         decoded.extend(value.to_ne_bytes())
                     })?;
                 }
-                (Storage::Dense, ElementType::Double) => {
-                    text::values(stored, shared.columns, count, |value: f64| {
+                (Storage::Dense, _) => {
+                    text::values(stored, shared.columns, count, |value: f32| {
                         decoded.extend(value.to_ne_bytes())
                     })?;
                 }
@@ -313,8 +313,8 @@ impl LeafChunk for KaldiChunk {
             return view(bytes, ValueForm::Whole, ViewKind::Dense);
         }
         let spec = match element {
-            ElementType::Float => &shared.floats,
             ElementType::Double => &shared.doubles,
+            _ => &shared.floats,
         };
         view(bytes, ValueForm::Whole, ViewKind::Frames(FrameView { first: 0, spec }))
     }

@@ -97,7 +97,7 @@ fn written(streams: &[Stream], element: ElementType) -> Vec<u8> {
     let mut file = [MAGIC_BYTES.as_slice(), &1u32.to_le_bytes()].concat();
     let number = |file: &mut Vec<u8>, value: f64| match element {
         ElementType::Float => file.extend((value as f32).to_le_bytes()),
-        ElementType::Double => file.extend(value.to_le_bytes()),
+        _ => file.extend(value.to_le_bytes()),
     };
     let mut table = Vec::new();
     for (chunk, sequences) in streams[0].chunks.iter().enumerate() {
@@ -142,7 +142,7 @@ fn whole(bytes: &[u8], form: ValueForm, element: ElementType) -> Vec<f64> {
         ElementType::Float => {
             bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect()
         }
-        ElementType::Double => bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(),
+        _ => bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(),
     }
 }
 
@@ -182,7 +182,7 @@ fn check(streams: &[Stream], element: ElementType, narrow: bool) {
                     let bits = |sequence: &Sequence| -> Vec<Vec<(u32, u64)>> {
                         let entry = |&(i, value): &(u32, f64)| match element {
                             ElementType::Float => (i, f64::from(value as f32).to_bits()),
-                            ElementType::Double => (i, value.to_bits()),
+                            _ => (i, value.to_bits()),
                         };
                         sequence.iter().map(|sample| sample.iter().map(entry).collect()).collect()
                     };

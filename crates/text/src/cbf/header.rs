@@ -6,6 +6,8 @@
 //! *The documented layout*, which CNTK's public page describes and versions before 2.0 read: header with a version of 64
 //! bits, chunk table with offsets relative to its end, chunks. A chunk has one block per stream.
 //!
+//! CNTK's layout has a second version of this library's own: see [`TYPED_VERSION`].
+//!
 //! The layouts differ in the first eight bytes. Every count is compared with the size of the file before memory is taken
 //! for it.
 
@@ -22,6 +24,11 @@ pub const MAGIC: u64 = 0x636e_746b_5f62_696e;
 
 /// The version of either layout.
 pub const VERSION: u32 = 1;
+
+/// The version of CNTK's layout with types of values that CNTK does not have: its records of
+/// streams have the number of an [`ElementType`] for the type, and end with the number of classes,
+/// or 0. CNTK refuses it by its version. Only files that need it have it.
+pub const TYPED_VERSION: u32 = 2;
 
 /// Bytes of a record of the chunk table: offset, sequences, samples.
 const RECORD: usize = 16;
@@ -46,6 +53,8 @@ pub(crate) struct StreamHeader {
     pub element: ElementType,
     /// Values of a sample.
     pub dim: u32,
+    /// The number of classes, if values are their numbers; otherwise 0.
+    pub classes: u32,
 }
 
 impl StreamHeader {
@@ -70,6 +79,8 @@ pub(crate) struct ChunkRecord {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub layout: Layout,
+    /// [`VERSION`] or [`TYPED_VERSION`].
+    pub version: u32,
     pub streams: Vec<StreamHeader>,
     pub chunks: Vec<ChunkRecord>,
 }
@@ -84,6 +95,17 @@ impl Header {
             _ => Err(input.not_cbf().at(0, None)),
         }
     }
+}
+
+/// Refuses another version than CNTK's, with its words.
+pub(crate) fn check_version(version: u32, path: &str) -> Result<()> {
+    if version == VERSION {
+        return Ok(());
+    }
+    let message =
+        format!("The reader version is {VERSION}, but the data file was created for version {version}.");
+    let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
+    Err(error.with_detail("Convert the data again with this library or CNTK 2.7.").in_file(path).at(8, None))
 }
 
 /// Reads parts of the file front to back, in blocks.
@@ -184,19 +206,6 @@ impl<'a> Input<'a> {
             .map_err(|_| self.damaged("The name of a stream is not UTF-8.").at(start, None))
     }
 
-    fn check_version(&self, version: u64) -> Result<()> {
-        if version == u64::from(VERSION) {
-            return Ok(());
-        }
-        let message =
-            format!("The reader version is {VERSION}, but the data file was created for version {version}.");
-        let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
-        Err(error
-            .with_detail("Convert the data again with this library or CNTK 2.7.")
-            .in_file(self.file.path())
-            .at(8, None))
-    }
-
     /// Memory for the records of the chunk table, if the file is long enough for this many.
     fn chunk_table(&self, chunks: u64) -> Result<Vec<ChunkRecord>> {
         let left = self.end - self.at;
@@ -226,7 +235,21 @@ impl<'a> Input<'a> {
 
     fn cntk(mut self) -> Result<Header> {
         let version = self.u32()?;
-        self.check_version(u64::from(version))?;
+        let file = self.file;
+        if version != TYPED_VERSION {
+            check_version(version, file.path())?;
+        }
+        self.of_version(version).map_err(|error| match check_version(version, file.path()) {
+            // Not this library's second version: what CNTK says of another version than its own.
+            Err(of_version) if error.kind() == ErrorKind::Data => {
+                of_version.with_detail(format!("As version {version} of this library: {}", error.message()))
+            }
+            _ => error,
+        })
+    }
+
+    /// The rest of the header of CNTK's layout.
+    fn of_version(mut self, version: u32) -> Result<Header> {
         // The last eight bytes, which must not overlap the start.
         let trailer = self.end.checked_sub(8).filter(|&at| at >= self.at).ok_or_else(|| self.too_short())?;
         self.seek(trailer);
@@ -255,7 +278,7 @@ impl<'a> Input<'a> {
         if streams == 0 {
             return Err(self.damaged("The file has no streams."));
         }
-        let streams = (0..streams).map(|_| self.cntk_stream()).collect::<Result<Vec<_>>>()?;
+        let streams = (0..streams).map(|_| self.cntk_stream(version)).collect::<Result<Vec<_>>>()?;
         let mut records = self.chunk_table(chunks.into())?;
         for _ in 0..chunks {
             let at = self.at;
@@ -272,10 +295,10 @@ impl<'a> Input<'a> {
         }
         // A sequence has at least its length, of four bytes.
         let chunks = self.cut(records, 4)?;
-        Ok(Header { layout: Layout::Cntk, streams, chunks })
+        Ok(Header { layout: Layout::Cntk, version, streams, chunks })
     }
 
-    fn cntk_stream(&mut self) -> Result<StreamHeader> {
+    fn cntk_stream(&mut self, version: u32) -> Result<StreamHeader> {
         let storage = match self.u8()? {
             0 => Storage::Dense,
             1 => Storage::SparseCsc,
@@ -283,15 +306,26 @@ impl<'a> Input<'a> {
         };
         let length = self.u32()?;
         let name = self.name(length.into())?;
-        let element = match self.u8()? {
-            0 => ElementType::Float,
-            1 => ElementType::Double,
-            other => {
+        let is_typed = version == TYPED_VERSION;
+        let number = self.u8()?;
+        let number = if is_typed { number.into() } else { u32::from(number) + 1 };
+        let element = match ElementType::from_number(number) {
+            // Sparse streams have floats alone.
+            Some(element) if element.is_real() || is_typed && storage == Storage::Dense => element,
+            _ => {
+                let other = if is_typed { number } else { number - 1 };
                 let error = self.damaged(format!("Unsupported input data type {other}."));
                 return Err(error.in_stream(&name));
             }
         };
-        let stream = StreamHeader { name, storage, element, dim: self.u32()? };
+        let dim = self.u32()?;
+        let classes = if is_typed { self.u32()? } else { 0 };
+        if classes > 0 && dim != 1 {
+            let message =
+                format!("A sample has {dim} values, and is the number of one of {classes} classes.");
+            return Err(self.damaged(message).in_stream(&name));
+        }
+        let stream = StreamHeader { name, storage, element, dim, classes };
         self.check_dim(&stream)?;
         Ok(stream)
     }
@@ -323,7 +357,7 @@ impl<'a> Input<'a> {
             records.push(ChunkRecord { start, end: self.end, sequences, samples });
         }
         let chunks = self.cut(records, 0)?;
-        Ok(Header { layout: Layout::Documented, streams, chunks })
+        Ok(Header { layout: Layout::Documented, version: VERSION, streams, chunks })
     }
 
     fn documented_stream(&mut self) -> Result<StreamHeader> {
@@ -364,7 +398,7 @@ impl<'a> Input<'a> {
         let Ok(dim) = dim.try_into() else {
             return refuse(self, "Unsupported sample dimension", dim);
         };
-        let stream = StreamHeader { name, storage, element, dim };
+        let stream = StreamHeader { name, storage, element, dim, classes: 0 };
         self.check_dim(&stream)?;
         Ok(stream)
     }

@@ -46,7 +46,7 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, ErrorKind, Result};
 use context::ChunkContext;
-use header::{ChunkRecord, Header, Layout};
+use header::{ChunkRecord, Header, Layout, VERSION, check_version};
 use lengths::LengthTable;
 pub use list::open_files;
 pub use options::BinaryOptions;
@@ -110,7 +110,11 @@ impl BinaryDeserializer {
         let path = options.files.name();
         let file = DataFile::open(path)?;
         let header = Header::read(&file)?;
-        if let Some(element) = element {
+        // In CNTK's place files are refused that CNTK refuses.
+        if options.ignores_unmatched {
+            check_version(header.version, path)?;
+        }
+        if let (Some(element), VERSION) = (element, header.version) {
             check_elements(&header, element, path)?;
         }
         if !options.ignores_unmatched {
@@ -130,7 +134,13 @@ impl BinaryDeserializer {
             .iter()
             .map(|stream| {
                 let name = renamed(&stream.name, &options.renamed);
-                StreamInfo::new(name, stream.storage, stream.element, vec![stream.dim as usize])
+                let (storage, element) = (stream.storage, stream.element);
+                match stream.classes {
+                    0 => StreamInfo::new(name, storage, element, vec![stream.dim as usize]),
+                    classes => {
+                        StreamInfo::new(name, storage, element, Vec::new()).of_classes(classes as usize)
+                    }
+                }
             })
             .collect();
         if !options.ignores_unmatched {
@@ -221,6 +231,7 @@ fn name_of(element: ElementType) -> &'static str {
     match element {
         ElementType::Float => "float",
         ElementType::Double => "double",
+        other => other.name(),
     }
 }
 
@@ -237,8 +248,8 @@ fn check_elements(header: &Header, element: ElementType, path: &str) -> Result<(
             let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
             let (found, expected) = (name_of(stream.element), name_of(element));
             let precision = match stream.element {
-                ElementType::Float => "‹float_precision›",
                 ElementType::Double => "‹double_precision›",
+                _ => "‹float_precision›",
             };
             Err(error
                 .with_detail(format!(

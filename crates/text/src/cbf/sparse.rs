@@ -74,8 +74,8 @@ pub fn read(
     earlier: Option<&Samples>,
 ) -> Result<ChunkStream> {
     match context.stream().element {
-        ElementType::Float => read_as(context, f32::from_le_bytes, pieces, data, form, tally, earlier),
         ElementType::Double => read_as(context, f64::from_le_bytes, pieces, data, form, tally, earlier),
+        _ => read_as(context, f32::from_le_bytes, pieces, data, form, tally, earlier),
     }
 }
 

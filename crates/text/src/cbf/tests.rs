@@ -175,7 +175,7 @@ fn damage_shows_when_the_file_is_opened() {
         (extra, "position"),
         (damaged(0, b"x"), "is not a valid CNTK binary format file."),
         (damaged(0x9c, b"x"), "is not a valid CNTK binary format file."),
-        (damaged(8, &[2]), "The reader version is 1, but the data file was created for version 2."),
+        (damaged(8, &[3]), "The reader version is 1, but the data file was created for version 3."),
         (damaged(trailer, &[0xff; 8]), "Error seeking to position '18446744073709551615'"),
         (damaged(trailer, &500u64.to_le_bytes()), "Error seeking to position '500'"),
         (damaged(0xac, &[2]), "Unknown encoding type 2 requested."),
@@ -330,4 +330,64 @@ fn a_chunk_that_cannot_be_read_is_an_error_with_its_offset() {
     assert!(error.location().offset.is_some_and(|offset| offset >= start), "{error}");
     assert_eq!(error.location().file.as_deref(), Some(options.files.name()));
     assert!(deserializer.load(1).is_ok());
+}
+
+/// A file of version 2 with one sequence of one sample of a stream `x`.
+fn typed(storage: u8, element: u8, dim: u32, classes: u32, sample: &[u8]) -> Vec<u8> {
+    let mut file = header::MAGIC.to_le_bytes().to_vec();
+    file.extend(header::TYPED_VERSION.to_le_bytes());
+    // The sequence's length, and its number of samples.
+    file.extend([1u32, 1].into_iter().flat_map(u32::to_le_bytes));
+    file.extend(sample);
+    let at = file.len() as u64;
+    file.extend(header::MAGIC.to_le_bytes());
+    file.extend([1u32, 1].into_iter().flat_map(u32::to_le_bytes));
+    file.extend([storage, 1, 0, 0, 0, b'x', element]);
+    file.extend(dim.to_le_bytes());
+    file.extend(classes.to_le_bytes());
+    file.extend(12u64.to_le_bytes());
+    file.extend([1u32, 1].into_iter().flat_map(u32::to_le_bytes));
+    file.extend(at.to_le_bytes());
+    file
+}
+
+#[test]
+fn files_of_version_2_have_streams_of_all_types() {
+    for &element in ElementType::ALL {
+        let sample: Vec<u8> = (0..3 * element.size() as u8).map(|byte| byte % 2).collect();
+        for precision in [ElementType::Float, ElementType::Double] {
+            let file = typed(0, element as u8, 3, 0, &sample);
+            let file = opened(&file, |options| options.element = precision).expect("a file");
+            assert_eq!(file.streams(), [StreamInfo::dense("x", &[3]).element(element)]);
+            let chunk = file.load(0).expect("a chunk");
+            let Loaded::Data(view) = chunk.sequence(0, 0) else { panic!("no data") };
+            assert_eq!((view.samples, view.values), (1, &sample[..]));
+        }
+    }
+    let ids = opened(&typed(0, ElementType::Int32 as u8, 1, 7, &[6, 0, 0, 0]), |_| {}).expect("a file");
+    let info = StreamInfo::dense("x", &[]).element(ElementType::Int32).of_classes(7);
+    assert_eq!(ids.streams(), [info]);
+}
+
+#[test]
+fn damage_of_version_2_is_refused() {
+    let bytes = [0; 8];
+    for (file, message) in [
+        (typed(0, 0, 1, 0, &bytes), "Unsupported input data type 0."),
+        (typed(0, 3, 1, 0, &bytes), "Unsupported input data type 3."),
+        (typed(0, 255, 1, 0, &bytes), "Unsupported input data type 255."),
+        (typed(1, 17, 1, 0, &bytes), "Unsupported input data type 17."),
+        (typed(0, 17, 2, 5, &bytes), "A sample has 2 values, and is the number of one of 5 classes."),
+        (typed(0, 17, 0, 0, &bytes), "A stream has the sample dimension 0."),
+    ] {
+        let error = opened(&file, |_| {}).err().unwrap_or_else(|| panic!("no error: {message}"));
+        assert!(error.message().contains("data file was created for version 2."), "{error}");
+        assert!(error.to_string().contains(message), "{error} instead of {message}");
+    }
+    // CNTK refuses all of them, and so does a reader in its place.
+    let file = typed(0, ElementType::Float as u8, 1, 0, &[0; 4]);
+    opened(&file, |_| {}).expect("a file");
+    let error = opened(&file, |options| options.ignores_unmatched = true).err().expect("an error");
+    let message = "The reader version is 1, but the data file was created for version 2.";
+    assert!(error.message().contains(message), "{error}");
 }

@@ -371,6 +371,8 @@ fn all_files_are_sorted_before_keys_are_looked_up_in_parallel() {
         dim: 1,
         storage: Storage::Dense,
         defines_mb_size: false,
+        element: None,
+        is_ids: false,
     };
     let text = &TextOptions {
         files: Files::named(folder.path().join("*.ctf").display().to_string()).expect("a pattern"),

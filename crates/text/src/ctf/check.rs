@@ -41,8 +41,8 @@ impl TextFile {
     /// Checks a chunk; lists at most `most` findings.
     pub(super) fn check(&self, id: ChunkId, most: usize) -> ChunkCheck {
         let check = match self.element {
-            ElementType::Float => self.check_as::<f32>(id, most),
             ElementType::Double => self.check_as::<f64>(id, most),
+            _ => self.check_as::<f32>(id, most),
         };
         check.unwrap_or_else(|error| {
             let mut check = ChunkCheck::default();
@@ -130,7 +130,7 @@ impl TextFile {
                 StreamStatistics {
                     sequences: u64::from(output.sequences()) - output.skipped.len() as u64,
                     samples,
-                    values: column.values.len() as u64,
+                    values: column.values.len().max(column.typed.len() / rule.element.size()) as u64,
                     dim: collected.dims[stream].max(whole),
                     shorter: collected.shorter[stream],
                     longer: collected.longer[stream],

@@ -96,16 +96,15 @@ impl TextChunk {
             }
         };
         let rule = &self.shared.rules.streams[stream];
-        let size = self.shared.value_size;
         let samples = end - first;
         let form = part.form;
-        let size = form.size(size);
+        let size = form.size(rule.element.size());
         let values = |from: usize, count: usize| match part.values {
             Some(values) => arena.bytes_of(values, from, count, size),
             None => implied::ones(count, size),
         };
-        if !rule.sparse {
-            let values = values(first * rule.dim, samples * rule.dim);
+        if let Some(dim) = rule.delivered {
+            let values = values(first * dim, samples * dim);
             return Loaded::Data(SequenceView {
                 samples: samples as u32,
                 values,
@@ -163,11 +162,11 @@ impl LeafChunk for TextChunk {
             match (ahead, part.sequence_offsets) {
                 (Ahead::Far, Some(offsets)) => arena.prefetch::<u32>(offsets, index),
                 (Ahead::Far, None) => {
-                    if let (true, Some(offsets)) = (rule.sparse, part.offsets) {
+                    if let (None, Some(offsets)) = (rule.delivered, part.offsets) {
                         arena.prefetch::<u32>(offsets, index);
                     }
                 }
-                (Ahead::Near, Some(offsets)) if rule.sparse => {
+                (Ahead::Near, Some(offsets)) if rule.delivered.is_none() => {
                     let first = arena.get::<u32>(offsets, index, 1)[0] as usize;
                     match part.offsets {
                         Some(offsets) => arena.prefetch::<u32>(offsets, first),

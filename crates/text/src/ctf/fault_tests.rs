@@ -23,6 +23,8 @@ fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
         dim: 1,
         storage: Storage::Dense,
         defines_mb_size: false,
+        element: None,
+        is_ids: false,
     };
     let options = TextOptions {
         files: cntk_reader_core::format::files::Files::one(path),

@@ -81,7 +81,6 @@ struct TextFile {
     handle: FileHandle,
     index: Index,
     element: ElementType,
-    value_size: usize,
     /// Whether small numbers are stored narrow.
     narrow: bool,
     /// Line breaks before some offsets of the file, for checks: see [`check`].
@@ -223,7 +222,6 @@ impl TextDeserializer {
             handle,
             index,
             element: options.element,
-            value_size: options.element.size(),
             narrow: false,
             common,
         };
@@ -364,8 +362,8 @@ impl TextFile {
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {
-            ElementType::Float => self.load_as::<f32>(&file, id),
             ElementType::Double => self.load_as::<f64>(&file, id),
+            _ => self.load_as::<f32>(&file, id),
         })
     }
 
@@ -507,7 +505,7 @@ impl TextFile {
     ) -> Result<()> {
         for (stream, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let rule = &self.rules.streams[stream];
-            let with = scratch.output.not_finite(stream, rule.sparse, rule.dim);
+            let with = scratch.output.not_finite(stream, rule);
             let most = if report.lists_all() { usize::MAX } else { 1 };
             let with: Vec<u32> = with.take(most).map(|index| sequences.start + index).collect();
             for index in with {
@@ -568,8 +566,8 @@ impl TextFile {
             }
             let range = self.range(sequences, shift, i as u32);
             let failure = match self.element {
-                ElementType::Float => self.find_error::<f32>(id, range, left),
                 ElementType::Double => self.find_error::<f64>(id, range, left),
+                _ => self.find_error::<f32>(id, range, left),
             };
             if let Some(failure) = failure {
                 return self.error_of(failure);

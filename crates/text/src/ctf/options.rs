@@ -47,8 +47,12 @@ impl TextOptions {
     /// The streams as the deserializer offers them.
     pub fn stream_infos(&self) -> Vec<StreamInfo> {
         let info = |stream: &TextStream| {
-            let shape = vec![stream.dim as usize];
-            let mut info = StreamInfo::new(&stream.name, stream.storage, self.element, shape);
+            let element = stream.element.unwrap_or(self.element);
+            let dim = stream.dim as usize;
+            let mut info = match stream.is_ids {
+                true => StreamInfo::new(&stream.name, Storage::Dense, element, Vec::new()).of_classes(dim),
+                false => StreamInfo::new(&stream.name, stream.storage, element, vec![dim]),
+            };
             info.defines_mb_size = stream.defines_mb_size;
             info
         };
@@ -69,6 +73,11 @@ pub struct TextStream {
     pub storage: Storage,
     /// Minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
+    /// Type of the values; `None`: that of the options. Only dense streams, and those of ids, have
+    /// another type than `f32` and `f64`.
+    pub element: Option<ElementType>,
+    /// Samples are sparse with one entry of value 1, and its index is delivered, as a dense scalar.
+    pub is_ids: bool,
 }
 
 impl Format for TextOptions {

@@ -3,8 +3,8 @@
 use super::index::SequenceSpan;
 use super::parse::exact;
 use super::parse::fast::{FRONT, Fast, PADDING};
-use super::parse::output::Column;
 pub(crate) use super::parse::output::Output;
+use super::parse::output::{Column, ScratchVec};
 use super::parse::report::{Line, Report, Stop, WarningKind};
 use super::parse::rules::Rules;
 use cntk_reader_core::Result;
@@ -12,6 +12,8 @@ use cntk_reader_core::memory::compact::arena::{Arena, Recycler};
 use cntk_reader_core::memory::compact::narrow::{self, Narrow};
 use cntk_reader_core::memory::compact::{Value, ValueForm, decimal, finite, implied};
 use cntk_reader_core::memory::{Zeros, room};
+use cntk_reader_core::stream::Element;
+use cntk_reader_core::with_element;
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing
@@ -174,6 +176,7 @@ pub fn pack<T: Scratched>(
         let size = |is_stored: bool, words: usize| if is_stored { words } else { 0 };
         let values = match stored.values {
             None => 0,
+            Some(_) if stored.is_typed => Arena::words_for::<u8>(column.typed.len()),
             Some(form) => Arena::words_for::<u8>(column.values.len() * form.size(size_of::<T>())),
         };
         let indices = match stored.indices {
@@ -206,6 +209,7 @@ pub fn pack<T: Scratched>(
             Indices::Whole => arena.push(&column.indices),
         };
         let values = stored.values.map(|form| match form {
+            ValueForm::Whole if stored.is_typed => arena.push(&column.typed),
             ValueForm::Whole => arena.push(&column.values),
             ValueForm::Byte | ValueForm::Decimal(_) | ValueForm::Ones => arena.push(&column.narrow_values),
         });
@@ -218,7 +222,10 @@ pub fn pack<T: Scratched>(
             form: stored.values.unwrap_or(ValueForm::Whole),
         });
     }
-    let not_finite = output.columns.iter().zip(&parts).map(|(column, part)| match part {
+    let columns = output.columns.iter().zip(&rules.streams).zip(&parts);
+    let not_finite = columns.map(|((column, rule), part)| match part {
+        _ if rule.is_ids() => 0,
+        _ if rule.typed.is_some() => rule.typed.map_or(0, |typed| typed.not_finite(&column.typed)),
         Part { values: Some(_), form: ValueForm::Whole, .. } => finite::count_not_finite(&column.values),
         _ => 0,
     });
@@ -238,6 +245,8 @@ const WIDEST_SPARSE: usize = 2;
 struct Stored {
     /// `None` if the values are not stored, because all are 1 ([`implied`]).
     values: Option<ValueForm>,
+    /// The values are those of [`Column::typed`].
+    is_typed: bool,
     indices: Indices,
     offsets: bool,
     sequence_offsets: SequenceOffsets,
@@ -287,9 +296,14 @@ impl Stored {
             };
             narrow::store_values(&column.values, widest, &mut column.narrow_values)
         };
-        if !rule.sparse {
+        let is_typed = rule.typed.is_some() || rule.is_ids();
+        if rule.is_ids() {
+            with_element!(rule.element, E => ids_to_values::<E>(&column.indices, &mut column.typed))?;
+        }
+        if rule.delivered.is_some() {
             return Ok(Stored {
-                values: Some(of_values(column)?),
+                values: Some(if is_typed { ValueForm::Whole } else { of_values(column)? }),
+                is_typed,
                 indices: Indices::None,
                 offsets: false,
                 sequence_offsets,
@@ -307,8 +321,22 @@ impl Stored {
         };
         let is_narrow = narrow && narrow::store_indices(&column.indices, &mut column.narrow_indices)?;
         let indices = if is_narrow { Indices::Narrow } else { Indices::Whole };
-        Ok(Stored { values, indices, offsets, sequence_offsets })
+        Ok(Stored { values, is_typed, indices, offsets, sequence_offsets })
     }
+}
+
+/// Writes indices as values of a type of integers.
+fn ids_to_values<E: Element>(indices: &[i32], values: &mut ScratchVec<u8>) -> Result<()> {
+    let size = size_of::<E>();
+    let bytes = indices.len() * size;
+    values.clear();
+    let out = values.spare(bytes).ok_or_else(|| room::missing(bytes, room::CHUNK))?;
+    for (out, &index) in out.chunks_exact_mut(size).zip(indices) {
+        let value = E::of_integer(index.into()).unwrap_or_default();
+        out.copy_from_slice(bytemuck::bytes_of(&value));
+    }
+    values.advance(bytes);
+    Ok(())
 }
 
 impl SequenceOffsets {

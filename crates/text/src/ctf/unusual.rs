@@ -8,6 +8,7 @@ use super::parse::report::{Cause, Context, Report};
 use super::parse::rules::Rules;
 use cntk_reader_core::format::check::NoteKind;
 use cntk_reader_core::memory::compact::Value;
+use cntk_reader_core::stream::ElementType;
 use memchr::memmem;
 use std::collections::BTreeSet;
 
@@ -37,7 +38,11 @@ pub(super) fn look<T: Value>(
         })
         .collect();
     for (stream, rule) in rules.streams.iter().enumerate() {
-        unusual.extend(output.not_finite(stream, rule.sparse, rule.dim));
+        unusual.extend(output.not_finite(stream, rule));
+        // The exponents of these underflows are those of usual numbers.
+        if rule.element == ElementType::Float16 {
+            unusual.extend(0..spans.len() as u32);
+        }
         let column = &output.columns[stream];
         for (number, (span, samples)) in spans.iter().zip(column.sequence_offsets.windows(2)).enumerate() {
             let samples = samples[1] - samples[0];

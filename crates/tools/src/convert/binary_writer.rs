@@ -5,7 +5,7 @@ use super::output::Output;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
-use cntk_reader_text::cbf::header::{MAGIC, VERSION};
+use cntk_reader_text::cbf::header::{MAGIC, TYPED_VERSION, VERSION};
 
 /// Bytes of an entry of the chunk table: offset, sequences, samples.
 const ENTRY: usize = 16;
@@ -18,6 +18,8 @@ pub(super) struct BinaryStream {
     /// Values of a sample.
     pub dim: u32,
     pub element: ElementType,
+    /// The number of classes, if values are their numbers; otherwise 0.
+    pub classes: u32,
 }
 
 impl BinaryStream {
@@ -30,8 +32,21 @@ impl BinaryStream {
                 .with_detail("The binary format holds samples of at most 2147483647 values.")
                 .in_stream(&stream.name)
         })?;
-        Ok(BinaryStream { name: stream.name.clone(), storage: stream.storage, dim, element: stream.element })
+        let (name, storage, element) = (stream.name.clone(), stream.storage, stream.element);
+        // At most 2147483647 in text.
+        let classes = stream.classes.and_then(|classes| classes.try_into().ok()).unwrap_or(0);
+        Ok(BinaryStream { name, storage, dim, element, classes })
     }
+}
+
+/// The version of a file of these streams: CNTK's, if it can have them. A file has one type of
+/// floats in CNTK's.
+fn version_of(streams: &[BinaryStream]) -> u32 {
+    let first = streams.first().map(|stream| stream.element);
+    let is_of_cntk = |stream: &BinaryStream| {
+        stream.element.is_real() && stream.classes == 0 && Some(stream.element) == first
+    };
+    if streams.iter().all(is_of_cntk) { VERSION } else { TYPED_VERSION }
 }
 
 /// The part of the open chunk that belongs to one stream.
@@ -70,7 +85,7 @@ pub(super) struct BinaryWriter {
 impl BinaryWriter {
     pub fn create(mut output: Output, streams: Vec<BinaryStream>) -> Result<BinaryWriter> {
         output.write(&MAGIC.to_le_bytes())?;
-        output.write(&VERSION.to_le_bytes())?;
+        output.write(&version_of(&streams).to_le_bytes())?;
         let columns = streams.iter().map(|_| BinaryColumn::default()).collect();
         Ok(BinaryWriter {
             output,
@@ -188,12 +203,19 @@ impl BinaryWriter {
             u32::try_from(self.table.len()).map_err(|_| Error::data("There are too many chunks."))?;
         out.extend(chunks.to_le_bytes());
         out.extend((self.streams.len() as u32).to_le_bytes());
+        let is_typed = version_of(&self.streams) == TYPED_VERSION;
         for stream in &self.streams {
             out.push(stream.storage as u8);
             out.extend((stream.name.len() as u32).to_le_bytes());
             out.extend(stream.name.as_bytes());
-            out.push(stream.element as u8 - 1);
-            out.extend(stream.dim.to_le_bytes());
+            if is_typed {
+                out.push(stream.element as u8);
+                out.extend(stream.dim.to_le_bytes());
+                out.extend(stream.classes.to_le_bytes());
+            } else {
+                out.push(stream.element as u8 - 1);
+                out.extend(stream.dim.to_le_bytes());
+            }
         }
         room::reserve(&mut out, self.table.len() * ENTRY + size_of::<u64>(), room::CONVERSION)?;
         for (offset, sequences, samples) in &self.table {

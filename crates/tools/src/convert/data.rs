@@ -5,7 +5,7 @@ use cntk_reader::Builder;
 use cntk_reader::{MinibatchStream, Reader};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, with_element};
 use cntk_reader_engine::reader::Epoch;
 use cntk_reader_engine::reader::Member;
 use std::collections::HashSet;
@@ -125,7 +125,12 @@ impl Data {
     /// randomization, frame mode and truncation are ignored.
     pub fn of_reader(builder: Builder) -> Result<Data> {
         let mut reader = builder.in_whole_sequences().open()?;
-        let streams = reader.streams().to_vec();
+        let mut streams = reader.streams().to_vec();
+        // Unless types are kept: see `keep_types`.
+        let has_doubles = streams.iter().any(|stream| stream.element == ElementType::Double);
+        for stream in streams.iter_mut().filter(|stream| !stream.element.is_real()) {
+            stream.element = if has_doubles { ElementType::Double } else { ElementType::Float };
+        }
         if let Some(stream) = streams.iter().find(|stream| stream.is_binary || stream.has_late_shape()) {
             let message = format!("The stream '{}' cannot be converted.", stream.name);
             let detail = "Streams of opaque bytes, such as lattices, and of samples whose shape differs from sequence to sequence \
@@ -243,6 +248,16 @@ impl Data {
         Ok(())
     }
 
+    /// Has the streams of a reader their own types of values. Otherwise streams of other types than
+    /// floats become floats, which all formats have.
+    pub fn keep_types(&mut self) {
+        if let Source::Reader(reader) = &self.source {
+            for (stream, &number) in self.streams.iter_mut().zip(&self.selected) {
+                stream.element = reader.streams()[number].element;
+            }
+        }
+    }
+
     /// Gives the sequences their numbers, from 0, as keys.
     pub fn number_keys(&mut self) {
         self.has_keys = false;
@@ -267,12 +282,14 @@ impl Data {
                 if let Some(minibatch) = next {
                     let count = minibatch.sequences();
                     let all: Vec<_> = minibatch.streams().collect();
-                    for (column, &number) in batch.columns.iter_mut().zip(&*selected) {
+                    let selected = selected.iter().enumerate();
+                    for (column, (place, &number)) in batch.columns.iter_mut().zip(selected) {
                         let stream = &all[number];
-                        match stream.info().element {
-                            ElementType::Float => append::<f32>(column, stream, count)?,
-                            ElementType::Double => append::<f64>(column, stream, count)?,
-                        }
+                        with_element!(stream.info().element, T => match streams[place].element {
+                            own if own == T::TYPE => append::<T, T>(column, stream, count),
+                            ElementType::Double => append::<T, f64>(column, stream, count),
+                            _ => append::<T, f32>(column, stream, count),
+                        })?;
                     }
                     room::reserve(&mut batch.keys, count, room::CONVERSION)?;
                     batch.keys.extend((0..count).filter_map(|number| minibatch.key_text(number)));
@@ -303,8 +320,20 @@ impl Data {
     }
 }
 
-/// Appends the sequences of a minibatch.
-fn append<T: Element>(column: &mut Column, stream: &MinibatchStream<'_>, count: usize) -> Result<()> {
+/// The error that a type of floats does not have an integer.
+fn inexact<T: Element, R: Element>(value: T, stream: &MinibatchStream<'_>) -> Error {
+    let message = format!("The stream '{}' has the value {value:?}.", stream.name());
+    let detail =
+        format!("{} cannot hold it exactly, and the formats that are written have floats.", R::TYPE.name());
+    Error::data(message).with_detail(detail).in_stream(stream.name())
+}
+
+/// Appends the sequences of a minibatch, whose values have the type `T`, as values of the type `R`.
+fn append<T: Element, R: Element>(
+    column: &mut Column,
+    stream: &MinibatchStream<'_>,
+    count: usize,
+) -> Result<()> {
     let mut sequences = room::collect(stream.sequences(), room::CONVERSION)?;
     // In place; each number is there once.
     sequences.sort_unstable_by_key(|(number, _)| *number);
@@ -315,11 +344,19 @@ fn append<T: Element>(column: &mut Column, stream: &MinibatchStream<'_>, count: 
     match stream.info().storage {
         Storage::Dense => {
             let values = stream.dense::<T>()?;
-            room::reserve(&mut column.values, samples * size * size_of::<T>(), room::CONVERSION)?;
+            room::reserve(&mut column.values, samples * size * size_of::<R>(), room::CONVERSION)?;
             for (number, columns) in sequences {
                 column.lengths[first + number] = columns.len() as u32;
                 for at in columns {
-                    column.values.extend_from_slice(bytemuck::cast_slice(&values[at * size..][..size]));
+                    let sample = &values[at * size..][..size];
+                    if T::TYPE == R::TYPE {
+                        column.values.extend_from_slice(bytemuck::cast_slice(sample));
+                        continue;
+                    }
+                    for value in sample {
+                        let converted = value.to::<R>().ok_or_else(|| inexact::<T, R>(*value, stream))?;
+                        column.values.extend_from_slice(bytemuck::bytes_of(&converted));
+                    }
                 }
             }
         }

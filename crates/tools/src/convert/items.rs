@@ -83,6 +83,7 @@ impl<'a> Writer<'a> {
             storage: rule.storage,
             dim: rule.dim,
             element: options.element,
+            classes: 0,
         };
         let binary = BinaryWriter::create(
             Output::create(&options.output)?,
@@ -213,8 +214,8 @@ impl<'a> Writer<'a> {
 
 fn put(out: &mut Vec<u8>, element: ElementType, value: f64) -> Result<()> {
     match element {
-        ElementType::Float => room::extend(out, &(value as f32).to_le_bytes(), room::CONVERSION),
         ElementType::Double => room::extend(out, &value.to_le_bytes(), room::CONVERSION),
+        _ => room::extend(out, &(value as f32).to_le_bytes(), room::CONVERSION),
     }
 }
 

@@ -6,8 +6,8 @@ use cntk_reader_core::format::{Chunk, Loaded};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::sequence::SequenceView;
-use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
+use cntk_reader_core::{Error, Result, with_element};
 use rayon::prelude::*;
 use std::io::Write;
 use std::ops::Range;
@@ -91,7 +91,7 @@ fn write_numbered(
             match info.storage {
                 Storage::Dense => {
                     let bytes = info.sample_size() * size;
-                    write_dense(&column.values[at * bytes..][..bytes], info.element, out)
+                    write_dense(&column.values[at * bytes..][..bytes], info, out)
                 }
                 Storage::SparseCsc => {
                     let entries = part(&ends.samples, at);
@@ -106,6 +106,11 @@ fn write_numbered(
     Ok(())
 }
 
+/// The number of classes of a stream that becomes one of samples `index:1`.
+pub fn classes_of(stream: &StreamInfo) -> Option<usize> {
+    stream.classes.filter(|_| matches!(stream.element, ElementType::Int32 | ElementType::Int64))
+}
+
 /// Begins a sample: appends the name of its stream.
 fn write_name(stream: &StreamInfo, out: &mut Vec<u8>) -> Result<()> {
     room::extend(out, b"\t|", room::CONVERSION)?;
@@ -113,10 +118,12 @@ fn write_name(stream: &StreamInfo, out: &mut Vec<u8>) -> Result<()> {
 }
 
 /// Appends the values of a dense sample.
-fn write_dense(values: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
+fn write_dense(values: &[u8], stream: &StreamInfo, out: &mut Vec<u8>) -> Result<()> {
+    let (element, is_id) = (stream.element, classes_of(stream).is_some());
     values.chunks_exact(element.size()).try_for_each(|value| {
         room::push(out, b' ', room::CONVERSION)?;
-        write_value(value, element, out)
+        write_value(value, element, out)?;
+        if is_id { room::extend(out, b":1", room::CONVERSION) } else { Ok(()) }
     })
 }
 
@@ -175,7 +182,7 @@ fn write_sample(
     let size = stream.element.size();
     let Some(sparse) = view.sparse() else {
         let bytes = stream.sample_size() * size;
-        return write_dense(&view.values[sample * bytes..][..bytes], stream.element, out);
+        return write_dense(&view.values[sample * bytes..][..bytes], stream, out);
     };
     let base = sparse.offsets[0];
     let entries = (sparse.offsets[sample] - base) as usize..(sparse.offsets[sample + 1] - base) as usize;
@@ -184,15 +191,33 @@ fn write_sample(
     write_sparse(&indices, &view.values[entries.start * size..entries.end * size], stream.element, out)
 }
 
+/// The value of the type `T` that these bytes are, as one of the type `R`.
+fn value_as<T: Element, R: Element>(bytes: &[u8]) -> Result<R> {
+    let value: Option<T> = bytemuck::checked::try_pod_read_unaligned(bytes).ok();
+    let wrong = || Error::data(format!("The bytes {bytes:?} are no value of the type {}.", T::TYPE.name()));
+    value.and_then(|value| value.to::<R>()).ok_or_else(wrong)
+}
+
 fn write_value(bytes: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
     let written = match element {
+        ElementType::Double => {
+            let bits = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            digits::write_f64(f64::from_bits(bits), out)?
+        }
         ElementType::Float => {
             let bits = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
             digits::write_f32(f32::from_bits(bits), out)?
         }
-        ElementType::Double => {
-            let bits = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-            digits::write_f64(f64::from_bits(bits), out)?
+        // Their values are those of `f32`, and rounding that back gives them again.
+        ElementType::Float16 | ElementType::BFloat16 => {
+            digits::write_f32(with_element!(element, T => value_as::<T, f32>(bytes))?, out)?
+        }
+        _ => {
+            let value = with_element!(element, T => value_as::<T, i64>(bytes))?;
+            room::reserve(out, LONGEST_KEY, room::CONVERSION)?;
+            // Writing to memory does not fail.
+            let _ = write!(out, "{value}");
+            true
         }
     };
     if written { Ok(()) } else { Err(Error::data("No text is read as the bits of this value.")) }

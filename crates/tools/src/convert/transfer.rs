@@ -5,7 +5,7 @@ use super::data::{Batch, Data};
 use super::digest::{Digest, Digester};
 use super::numpy::{NumpyOptions, NumpyWriter};
 use super::output::Output;
-use super::text::write_batch;
+use super::text::{classes_of, write_batch};
 use super::{Listener, Progress, report};
 use cntk_reader::{CbfDeserializer, CtfDeserializer, Reader, ReaderOptions};
 use cntk_reader_core::file::{self, address};
@@ -63,6 +63,10 @@ pub fn convert(
     options: &ConvertOptions,
     listener: &mut Listener<'_>,
 ) -> Result<Digest> {
+    let keeps_types = matches!(format, Format::Text | Format::Binary);
+    if keeps_types {
+        data.keep_types();
+    }
     let mut sink = Sink::create(&data, format, path, options)?;
     let mut digester = Digester::new(data.streams());
     let mut progress = Progress { bytes: 0, total: data.sequences().unwrap_or(0), sequences: 0 };
@@ -81,6 +85,9 @@ pub fn convert(
     if options.verify {
         let readable = output.readable_path()?;
         let mut again = reopen(&readable, format, &streams)?;
+        if keeps_types {
+            again.keep_types();
+        }
         let mut digester = Digester::new(again.streams());
         let mut progress = Progress { total: written.sequences, ..Progress::default() };
         while let Some(batch) = again.next_batch()? {
@@ -100,10 +107,15 @@ pub fn convert(
 
 /// Opens an output that is not under its name yet.
 fn reopen(path: &str, format: Format, streams: &[StreamInfo]) -> Result<Data> {
+    // Dense streams of text have their own types; binary files have the precision, or own types.
+    let sparse = streams.iter().find(|stream| stream.storage == Storage::SparseCsc);
     let is_double = streams.iter().any(|stream| stream.element == ElementType::Double);
-    let options = ReaderOptions::new()
-        .precision(if is_double { ElementType::Double } else { ElementType::Float })
-        .trace_level(0);
+    let precision = match sparse {
+        Some(sparse) => sparse.element,
+        None if is_double => ElementType::Double,
+        None => ElementType::Float,
+    };
+    let options = ReaderOptions::new().precision(precision).trace_level(0);
     let numpy = |is_archive| {
         let name = streams.first().map(|stream| stream.name.clone());
         let stream = if is_archive { None } else { name };
@@ -115,9 +127,13 @@ fn reopen(path: &str, format: Format, streams: &[StreamInfo]) -> Result<Data> {
     match format {
         Format::Text => {
             let file = CtfDeserializer::new(Path::new(&address::exact(path)));
-            let ctf = streams.iter().fold(file, |ctf, stream| match stream.storage {
-                Storage::Dense => ctf.dense(&stream.name, stream.sample_size()),
-                Storage::SparseCsc => ctf.sparse(&stream.name, stream.sample_size()),
+            let ctf = streams.iter().fold(file, |ctf, stream| match (stream.storage, classes_of(stream)) {
+                (_, Some(classes)) => ctf.sparse(&stream.name, classes).ids(stream.element),
+                (Storage::Dense, None) if stream.element != precision => {
+                    ctf.dense(&stream.name, stream.sample_size()).element(stream.element)
+                }
+                (Storage::Dense, None) => ctf.dense(&stream.name, stream.sample_size()),
+                (Storage::SparseCsc, None) => ctf.sparse(&stream.name, stream.sample_size()),
             });
             Data::of_reader(Reader::builder().options(options.numeric_keys(false)).ctf(ctf))
         }

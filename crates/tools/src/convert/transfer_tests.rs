@@ -220,3 +220,70 @@ fn damaged_arrays_are_errors() {
     // Some bytes mean nothing for the values: keys, padding, checksums, dates.
     assert!(differ > 200, "{differ} of 300 changes were noticed");
 }
+
+/// Text with a stream of each type, at its limits, ids, and sparse values.
+fn text_of_types() -> String {
+    let mut text = String::new();
+    for id in 0..300i64 {
+        for line in 0..1 + id % 3 {
+            let sign = if line == 0 { 1 } else { -1 };
+            text += &format!(
+                "{id} |uint8 {} 255 |int16 {} |int32 {} |int64 {} |bool {} |float16 {} |bfloat16 {}",
+                id % 256,
+                i16::MIN + id as i16,
+                i32::MAX - id as i32,
+                (i64::MAX - id) * sign,
+                id % 2,
+                id as f32 / 7.0,
+                1e30 / (id + 1) as f32,
+            );
+            text += &format!(
+                " |float32 {} |float64 {} |w {}:1 |l 5:1 |s {}:0.5\n",
+                id as f32 / 3.0,
+                id as f64 / 7.0,
+                id % 9,
+                id % 4,
+            );
+        }
+    }
+    text
+}
+
+#[test]
+fn types_and_ids_are_kept_in_text_and_binary_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [input, text_out, binary, again] =
+        ["in.ctf", "out.ctf", "out.cbf", "again.cbf"].map(|name| path(folder.path(), name));
+    std::fs::write(&input, text_of_types()).expect("writing");
+    let ctf = |path: &str| {
+        let ctf = CtfDeserializer::new(path).sparse("w", 9).ids(ElementType::Int32);
+        let ctf = ctf.sparse("l", 6).ids(ElementType::Int64).sparse("s", 4);
+        let ctf = ElementType::ALL.iter().fold(ctf, |ctf, element| {
+            let dim = if *element == ElementType::UInt8 { 2 } else { 1 };
+            ctf.dense(element.name(), dim).element(*element)
+        });
+        Reader::builder().ctf(ctf)
+    };
+    let digest = run(Data::of_reader(ctf(&input)).expect("data"), Format::Binary, &binary).expect("binary");
+    assert_eq!((digest.sequences, digest.values), (300, 600 * 13));
+    let bytes = std::fs::read(&binary).expect("a file");
+    assert_eq!(bytes[8..12], 2u32.to_le_bytes());
+    let of_text = ctf(&input).open().expect("a reader");
+    for precision in [ElementType::Float, ElementType::Double] {
+        let of_binary = cbf(&binary, precision).open().expect("a reader");
+        assert_eq!(of_binary.streams(), of_text.streams());
+        let data = Data::of_reader(cbf(&binary, precision)).expect("data");
+        assert_eq!(run(data, Format::Text, &text_out).expect("text"), digest);
+    }
+    // Without a reader, as `binary_to_text` converts.
+    let other = path(folder.path(), "other.ctf");
+    binary_to_text(&binary, &other, &mut |_| ControlFlow::Continue(())).expect("text");
+    for text in [&text_out, &other] {
+        let data = Data::of_reader(ctf(text)).expect("data");
+        assert_eq!(run(data, Format::Binary, &again).expect("binary"), digest);
+        assert_eq!(std::fs::read(&again).expect("a file"), bytes);
+    }
+    // Arrays of NumPy have floats, which cannot hold all of these numbers.
+    let error = run(Data::of_reader(ctf(&input)).expect("data"), Format::NumpyArchive, &again);
+    assert!(error.expect_err("an error").message().contains("The stream 'int64' has the value"));
+}

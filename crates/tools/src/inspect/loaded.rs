@@ -1,18 +1,16 @@
 //! Looks at chunks that are loaded: the check of formats whose parsers stop at a failure.
 
-use byteorder::{ByteOrder, NativeEndian};
-use cntk_reader_core::Result;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::check::{
     ChunkCheck, Finding, RepeatFinder, Severity, StreamStatistics, repeated_index,
 };
 use cntk_reader_core::format::fetched::Fetched;
 use cntk_reader_core::format::{Chunk, Deserializer, Loaded};
-use cntk_reader_core::memory::compact::Value;
 use cntk_reader_core::runtime::cancel::Current;
 use cntk_reader_core::runtime::helpers::{Helpers, Team};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceView, ValueForm, ViewKind};
-use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::stream::{Element, Storage, StreamInfo};
+use cntk_reader_core::{Result, with_element};
 use cntk_reader_engine::pack::plain::PlainSequence;
 use std::sync::Arc;
 
@@ -143,10 +141,7 @@ fn look_at(
 fn not_finite(memory: &mut PlainSequence, view: &SequenceView<'_>, info: &StreamInfo) -> Option<Finding> {
     let may_be = matches!(view.kind, ViewKind::Frames(_)) || view.form == ValueForm::Whole;
     let values = if may_be { memory.decode(view, info).ok()?.values } else { return None };
-    let (first, count) = match info.element {
-        ElementType::Float => first_not_finite(values.chunks_exact(4).map(NativeEndian::read_f32)),
-        ElementType::Double => first_not_finite(values.chunks_exact(8).map(NativeEndian::read_f64)),
-    }?;
+    let (first, count) = with_element!(info.element, T => first_not_finite::<T>(values))?;
     let place = match info.storage {
         Storage::Dense => format!("sample {} of the sequence", first / info.sample_size().max(1)),
         Storage::SparseCsc => format!("entry {first} of the sequence"),
@@ -160,7 +155,8 @@ fn not_finite(memory: &mut PlainSequence, view: &SequenceView<'_>, info: &Stream
 }
 
 /// The place of the first value that is infinite or NaN, and the number of these values.
-fn first_not_finite<T: Value>(values: impl Iterator<Item = T>) -> Option<(usize, usize)> {
+fn first_not_finite<T: Element>(values: &[u8]) -> Option<(usize, usize)> {
+    let values = values.chunks_exact(size_of::<T>()).map(bytemuck::checked::pod_read_unaligned::<T>);
     let mut places = values.enumerate().filter(|(_, value)| !value.is_finite()).map(|(place, _)| place);
     let first = places.next()?;
     Some((first, 1 + places.count()))

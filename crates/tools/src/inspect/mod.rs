@@ -46,4 +46,4 @@ pub use cntk_reader_core::format::check::{Finding, Severity, StreamStatistics, U
 pub use inspector::{InspectedMember, Inspector, WindowUse};
 pub use lengths::Lengths;
 pub use outline::{OutlineStream, TextOutline};
-pub use sequences::{Sequence, SequenceData, SequenceReader, Values};
+pub use sequences::{Number, Sequence, SequenceData, SequenceReader, Values};

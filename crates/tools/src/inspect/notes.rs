@@ -79,13 +79,15 @@ fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
 /// A peculiarity that all samples of a stream have in common, and its remedy.
 fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'static str)> {
     let name = &info.name;
-    let dim = (!info.has_late_shape()).then(|| info.sample_size() as u64).filter(|&dim| dim != ANY_DIM);
+    let size = info.classes.unwrap_or(info.sample_size());
+    let dim = (!info.has_late_shape()).then_some(size as u64).filter(|&dim| dim != ANY_DIM);
     if dim == Some(0) {
         let message = format!("The dimension of '{name}' is 0, so that its samples have no values.");
         return Some((message, "Set ‹dim› to the number of values, or of classes."));
     }
     let fits = seen.samples > 0 && seen.longer == 0;
-    if info.storage == Storage::Dense {
+    // Ids are sparse in the file.
+    if info.storage == Storage::Dense && info.classes.is_none() {
         let is_empty = fits && seen.dim == 0 && seen.shorter == seen.samples;
         return is_empty.then(|| {
             let message = format!("No sample of '{name}' has a value: all are zeros.");

@@ -13,6 +13,7 @@ use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::pack::plain::PlainSequence;
 use cntk_reader_engine::reader::build::{self, Others};
 use cntk_reader_engine::reader::settings::ReaderSettings;
+use std::fmt;
 use std::sync::Arc;
 
 /// Reads sequences by their numbers: they count from 0 in the order of the data.
@@ -61,13 +62,85 @@ pub struct SequenceData {
     pub offsets: Vec<u32>,
 }
 
-/// Values of a stream's element type.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Values {
-    /// Single precision.
-    Float(Vec<f32>),
-    /// Double precision.
-    Double(Vec<f64>),
+macro_rules! values {
+    ($(($variant:ident, $rust:ty, $name:literal)),*) => {
+        /// Values of a stream's element type.
+        #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs, reason = "the variants are those of `ElementType`")]
+        pub enum Values {
+            $($variant(Vec<$rust>),)*
+        }
+
+        impl Values {
+            /// Their type.
+            pub fn element(&self) -> ElementType {
+                match self {
+                    $(Values::$variant(_) => ElementType::$variant,)*
+                }
+            }
+
+            /// Their bytes, in native order.
+            pub fn bytes(&self) -> &[u8] {
+                match self {
+                    $(Values::$variant(values) => bytemuck::cast_slice(values),)*
+                }
+            }
+
+            /// Copies values that lie anywhere.
+            fn of(bytes: &[u8], element: ElementType) -> Result<Values> {
+                Ok(match element {
+                    $(ElementType::$variant => {
+                        let values = bytes.chunks_exact(size_of::<$rust>());
+                        let values = values.map(bytemuck::checked::pod_read_unaligned::<$rust>);
+                        Values::$variant(room::collect(values, room::CHUNK)?)
+                    })*
+                })
+            }
+        }
+    };
+}
+
+cntk_reader_core::for_elements!(values);
+
+/// A value of any type, to be shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// Of a type of floats with up to 32 bits.
+    Float(f32),
+    /// Of a type of floats with 64 bits.
+    Double(f64),
+    /// Of a type of integers.
+    Integer(i64),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl Values {
+    /// One of them. `None` if there is none at this place.
+    pub fn number(&self, place: usize) -> Option<Number> {
+        Some(match self {
+            Values::Float(values) => Number::Float(*values.get(place)?),
+            Values::Double(values) => Number::Double(*values.get(place)?),
+            Values::Float16(values) => Number::Float((*values.get(place)?).into()),
+            Values::BFloat16(values) => Number::Float((*values.get(place)?).into()),
+            Values::Int16(values) => Number::Integer((*values.get(place)?).into()),
+            Values::UInt8(values) => Number::Integer((*values.get(place)?).into()),
+            Values::Int32(values) => Number::Integer((*values.get(place)?).into()),
+            Values::Int64(values) => Number::Integer(*values.get(place)?),
+            Values::Bool(values) => Number::Bool(*values.get(place)?),
+        })
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Float(value) => value.fmt(f),
+            Number::Double(value) => value.fmt(f),
+            Number::Integer(value) => value.fmt(f),
+            Number::Bool(value) => value.fmt(f),
+        }
+    }
 }
 
 impl SequenceReader {
@@ -209,16 +282,7 @@ impl SequenceReader {
 impl SequenceData {
     /// Copies a plain view.
     fn of(view: SequenceView<'_>, info: &StreamInfo) -> Result<SequenceData> {
-        let values = match info.element {
-            ElementType::Float => {
-                let floats = view.values.chunks_exact(4).map(NativeEndian::read_f32);
-                Values::Float(room::collect(floats, room::CHUNK)?)
-            }
-            ElementType::Double => {
-                let doubles = view.values.chunks_exact(8).map(NativeEndian::read_f64);
-                Values::Double(room::collect(doubles, room::CHUNK)?)
-            }
-        };
+        let values = Values::of(view.values, info.element)?;
         let (mut indices, mut offsets) = (Vec::new(), Vec::new());
         if let Some(sparse) = view.sparse() {
             let numbers = sparse.indices.chunks_exact(4).map(NativeEndian::read_i32);

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code, reason = "arrays of a user's program, used without a copy")]
 
-use super::buffer::{Buffer, Scalar};
+use super::buffer::Buffer;
 use super::data::{Array, DenseArray, SparseArray, StreamData};
 use super::wrong_chunk;
 use crate::memory::room;
@@ -331,20 +331,40 @@ fn check_stream(info: &StreamInfo, data: StreamData) -> Checking<Stream> {
     Ok(stream)
 }
 
-fn check_scalar(info: &StreamInfo, values: &Buffer) -> Checking<()> {
-    let expected = match info.element {
-        ElementType::Float => Scalar::Float,
-        ElementType::Double => Scalar::Double,
-    };
-    if values.scalar() == expected {
+fn check_element(info: &StreamInfo, values: &Buffer) -> Checking<()> {
+    if values.element() == info.element {
         return Ok(());
     }
-    Err(format!("its values are {:?}, those of the stream {:?}.", values.scalar(), info.element).into())
+    let (found, expected) = (values.element().name(), info.element.name());
+    Err(format!("its values are {found}, those of the stream {expected}.").into())
+}
+
+/// Checks the bytes of truth values, which are 0 or 1.
+fn check_bools(dense: &Dense, sample_bytes: usize) -> Checking<()> {
+    for sample in 0..dense.samples {
+        let start = dense.offset.wrapping_add_signed(dense.stride.wrapping_mul(sample as isize));
+        let bytes = &dense.values.bytes()[start..][..sample_bytes];
+        // Without an early end, so that it is compiled to vector instructions.
+        if bytes.iter().fold(0, |all, byte| all | byte) > 1 {
+            let bad = bytes.iter().find(|byte| **byte > 1).copied().unwrap_or_default();
+            return Err(format!("sample {sample} has the byte {bad}, and truth values are 0 or 1.").into());
+        }
+    }
+    Ok(())
 }
 
 fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<Dense> {
+    let dense = in_place(info, array, by_sample)?;
+    if info.element == ElementType::Bool {
+        check_bools(&dense, info.sample_size())?;
+    }
+    Ok(dense)
+}
+
+/// The samples of an array, copied only if the values of a sample are not next to each other.
+fn in_place(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<Dense> {
     let DenseArray { values, offset, samples, shape, strides } = array;
-    check_scalar(info, &values)?;
+    check_element(info, &values)?;
     let samples = match samples {
         Some(samples) => samples,
         None => filled_samples(&values, info.sample_size())?,
@@ -410,7 +430,7 @@ fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checkin
     }
     let (start, size) = (copy.as_ptr(), copy.len());
     // SAFETY: the list is not touched any more; moving it into the owner does not move its memory.
-    let values = unsafe { Buffer::from_raw(start, size, values.scalar(), Arc::new(copy)) };
+    let values = unsafe { Buffer::from_raw(start, size, values.element(), Arc::new(copy)) };
     Ok(Dense { values, offset: 0, samples, stride: sample_bytes as isize })
 }
 
@@ -440,7 +460,7 @@ fn gather(bytes: &[u8], at: isize, shape: &[usize], strides: &[isize], element: 
 
 fn check_sparse(info: &StreamInfo, array: SparseArray) -> Checking<Sparse> {
     let SparseArray { values, indices, offsets } = array;
-    check_scalar(info, &values)?;
+    check_element(info, &values)?;
     let numbers = offsets.integers().ok_or("its offsets are no integers.")?;
     let mut checked = room::with_capacity(offsets.len(), room::CHUNK)?;
     for (sample, offset) in numbers.enumerate() {
@@ -471,7 +491,7 @@ fn check_sparse(info: &StreamInfo, array: SparseArray) -> Checking<Sparse> {
     let numbers = indices.integers().ok_or("its indices are no integers.")?;
     let is_bad = |index: i64| !(0..size).contains(&index);
     // Without an early end, so that it is compiled to vector instructions.
-    let checked_indices = if indices.scalar() == Scalar::Int32 {
+    let checked_indices = if indices.element() == ElementType::Int32 {
         let used = &indices.bytes().as_chunks::<4>().0[first..end];
         let limit = size as u32;
         let any_bad = used.iter().fold(false, |bad, index| bad | (u32::from_ne_bytes(*index) >= limit));

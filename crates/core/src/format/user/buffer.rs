@@ -2,32 +2,10 @@
 
 #![allow(unsafe_code, reason = "memory of a user's program, used without a copy")]
 
+use crate::stream::{Element, ElementType};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// What a [`Buffer`] holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scalar {
-    /// 32-bit floats.
-    Float,
-    /// 64-bit floats.
-    Double,
-    /// 32-bit signed integers.
-    Int32,
-    /// 64-bit signed integers.
-    Int64,
-}
-
-impl Scalar {
-    /// Bytes of one.
-    pub const fn size(self) -> usize {
-        match self {
-            Scalar::Float | Scalar::Int32 => 4,
-            Scalar::Double | Scalar::Int64 => 8,
-        }
-    }
-}
 
 /// A run of numbers that somebody owns. Cheap to clone; clones share the memory, which is given back with the last one.
 /// Nothing is promised about alignment.
@@ -35,7 +13,7 @@ impl Scalar {
 pub struct Buffer {
     start: NonNull<u8>,
     bytes: usize,
-    scalar: Scalar,
+    element: ElementType,
     /// Gives the memory back when it is dropped.
     _owner: Arc<dyn Send + Sync>,
 }
@@ -55,11 +33,11 @@ impl Buffer {
     pub unsafe fn from_raw(
         start: *const u8,
         bytes: usize,
-        scalar: Scalar,
+        element: ElementType,
         owner: Arc<dyn Send + Sync>,
     ) -> Buffer {
         let start = NonNull::new(start.cast_mut()).filter(|_| bytes > 0).unwrap_or(NonNull::dangling());
-        Buffer { start, bytes, scalar, _owner: owner }
+        Buffer { start, bytes, element, _owner: owner }
     }
 
     /// All bytes.
@@ -68,14 +46,14 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// What the numbers are.
-    pub fn scalar(&self) -> Scalar {
-        self.scalar
+    /// Type of the numbers.
+    pub fn element(&self) -> ElementType {
+        self.element
     }
 
     /// How many numbers there are.
     pub fn len(&self) -> usize {
-        self.bytes / self.scalar.size()
+        self.bytes / self.element.size()
     }
 
     /// Whether there are none.
@@ -83,12 +61,12 @@ impl Buffer {
         self.len() == 0
     }
 
-    /// The integers, whatever their width; None if these are no integers.
+    /// The integers, of 32 or 64 bits; None if these are no such integers.
     pub(super) fn integers(&self) -> Option<impl Iterator<Item = i64> + '_> {
-        let (narrow, wide): (&[[u8; 4]], &[[u8; 8]]) = match self.scalar {
-            Scalar::Int32 => (self.bytes().as_chunks().0, &[]),
-            Scalar::Int64 => (&[], self.bytes().as_chunks().0),
-            Scalar::Float | Scalar::Double => return None,
+        let (narrow, wide): (&[[u8; 4]], &[[u8; 8]]) = match self.element {
+            ElementType::Int32 => (self.bytes().as_chunks().0, &[]),
+            ElementType::Int64 => (&[], self.bytes().as_chunks().0),
+            _ => return None,
         };
         let narrow = narrow.iter().map(|bytes| i64::from(i32::from_ne_bytes(*bytes)));
         Some(narrow.chain(wide.iter().map(|bytes| i64::from_ne_bytes(*bytes))))
@@ -97,33 +75,27 @@ impl Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} of {:?})", self.len(), self.scalar)
+        write!(f, "Buffer({} of {})", self.len(), self.element.name())
     }
 }
 
-macro_rules! from_owned {
-    ($($number:ty => $scalar:ident),*) => {$(
-        impl From<Arc<[$number]>> for Buffer {
-            fn from(numbers: Arc<[$number]>) -> Buffer {
-                let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
-                // SAFETY: the memory is the owner's, which never changes it: there is no `&mut` to an `Arc`'s inside
-                // while the buffer holds a reference.
-                unsafe { Buffer::from_raw(start, bytes, Scalar::$scalar, Arc::new(numbers)) }
-            }
-        }
-
-        impl From<Vec<$number>> for Buffer {
-            fn from(numbers: Vec<$number>) -> Buffer {
-                let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
-                // SAFETY: moving the list does not move its memory, and the buffer keeps the list, which
-                // nothing else can reach.
-                unsafe { Buffer::from_raw(start, bytes, Scalar::$scalar, Arc::new(numbers)) }
-            }
-        }
-    )*};
+impl<T: Element> From<Arc<[T]>> for Buffer {
+    fn from(numbers: Arc<[T]>) -> Buffer {
+        let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
+        // SAFETY: the memory is the owner's, which never changes it: there is no `&mut` to an
+        // `Arc`'s inside while the buffer holds a reference.
+        unsafe { Buffer::from_raw(start, bytes, T::TYPE, Arc::new(numbers)) }
+    }
 }
 
-from_owned!(f32 => Float, f64 => Double, i32 => Int32, i64 => Int64);
+impl<T: Element> From<Vec<T>> for Buffer {
+    fn from(numbers: Vec<T>) -> Buffer {
+        let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
+        // SAFETY: moving the list does not move its memory, and the buffer keeps the list, which
+        // nothing else can reach.
+        unsafe { Buffer::from_raw(start, bytes, T::TYPE, Arc::new(numbers)) }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -132,7 +104,7 @@ mod tests {
     #[test]
     fn buffers_read_what_they_were_made_of() {
         let buffer = Buffer::from(vec![1f64, 2.0]);
-        assert_eq!((buffer.len(), buffer.scalar()), (2, Scalar::Double));
+        assert_eq!((buffer.len(), buffer.element()), (2, ElementType::Double));
         assert_eq!(buffer.bytes()[8..], 2f64.to_ne_bytes());
         assert!(buffer.integers().is_none());
         let shared: Arc<[i64]> = vec![-1, 1 << 40].into();
@@ -143,7 +115,7 @@ mod tests {
     #[test]
     fn nothing_may_be_anywhere() {
         // SAFETY: no bytes.
-        let buffer = unsafe { Buffer::from_raw(std::ptr::null(), 0, Scalar::Float, Arc::new(())) };
+        let buffer = unsafe { Buffer::from_raw(std::ptr::null(), 0, ElementType::Float, Arc::new(())) };
         assert!(buffer.is_empty() && buffer.bytes().is_empty());
     }
 }

@@ -32,7 +32,7 @@ mod table;
 mod tests;
 pub mod transform;
 
-pub use buffer::{Buffer, Scalar};
+pub use buffer::Buffer;
 pub use chunk::UserChunk;
 pub use data::{Array, DenseArray, Keys, Sequences, SparseArray, StreamData};
 pub use fetched::FetchedChunk;

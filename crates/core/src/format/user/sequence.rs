@@ -7,44 +7,51 @@ use crate::stream::{Element, ElementType, Storage, StreamInfo};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Values of the type that a stream has.
-enum Values {
-    Float(Vec<f32>),
-    Double(Vec<f64>),
+macro_rules! values {
+    ($(($variant:ident, $rust:ty, $name:literal)),*) => {
+        /// Values of the type that a stream has.
+        enum Values {
+            $($variant(Vec<$rust>),)*
+        }
+
+        impl Values {
+            fn new(element: ElementType) -> Values {
+                match element {
+                    $(ElementType::$variant => Values::$variant(Vec::new()),)*
+                }
+            }
+
+            /// The list, if its values have this type.
+            fn list<T: Element>(&mut self) -> Option<&mut Vec<T>> {
+                // Compiled, this is the comparison of the variant alone: the types are known.
+                let list: &mut dyn Any = match self {
+                    $(Values::$variant(list) => list,)*
+                };
+                list.downcast_mut()
+            }
+
+            fn len(&self) -> usize {
+                match self {
+                    $(Values::$variant(list) => list.len(),)*
+                }
+            }
+
+            fn clear(&mut self) {
+                match self {
+                    $(Values::$variant(list) => list.clear(),)*
+                }
+            }
+
+            fn bytes(&self) -> &[u8] {
+                match self {
+                    $(Values::$variant(list) => bytemuck::cast_slice(list),)*
+                }
+            }
+        }
+    };
 }
 
-impl Values {
-    /// The list, if its values have this type.
-    fn list<T: Element>(&mut self) -> Option<&mut Vec<T>> {
-        // Compiled, this is the comparison of the variant alone: the types are known.
-        let list: &mut dyn Any = match self {
-            Values::Float(list) => list,
-            Values::Double(list) => list,
-        };
-        list.downcast_mut()
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Values::Float(list) => list.len(),
-            Values::Double(list) => list.len(),
-        }
-    }
-
-    fn clear(&mut self) {
-        match self {
-            Values::Float(list) => list.clear(),
-            Values::Double(list) => list.clear(),
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Values::Float(list) => bytemuck::cast_slice(list),
-            Values::Double(list) => bytemuck::cast_slice(list),
-        }
-    }
-}
+crate::for_elements!(values);
 
 /// The data of one sequence in all streams of a deserializer. It comes empty and is used again for other sequences, so
 /// that nothing is allocated for each of many short ones.
@@ -69,10 +76,7 @@ struct Stream {
 impl UserSequence {
     pub(super) fn new(infos: &Arc<[StreamInfo]>) -> UserSequence {
         let stream = |info: &StreamInfo| Stream {
-            values: match info.element {
-                ElementType::Float => Values::Float(Vec::new()),
-                ElementType::Double => Values::Double(Vec::new()),
-            },
+            values: Values::new(info.element),
             indices: Vec::new(),
             offsets: vec![0],
             shape: Vec::new(),
@@ -155,9 +159,9 @@ impl UserSequence {
             Some(list) => Ok((list, others)),
             None => {
                 let message = format!(
-                    "The values are {}, those of the stream {:?}.",
-                    std::any::type_name::<T>(),
-                    info.element
+                    "The values are {}, those of the stream {}.",
+                    T::TYPE.name(),
+                    info.element.name()
                 );
                 Err(wrong(message).in_stream(&info.name))
             }

@@ -49,6 +49,10 @@ fn check(stream: &StreamInfo) -> Result<()> {
     if stream.name.is_empty() {
         return Err(wrong("A stream must have a name."));
     }
+    if stream.storage == Storage::SparseCsc && !stream.element.is_real() {
+        let found = stream.element.name();
+        return Err(wrong(format!("Values of a sparse stream are float32 or float64, not {found}.")));
+    }
     if stream.has_late_shape() {
         return Ok(());
     }

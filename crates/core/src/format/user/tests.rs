@@ -9,6 +9,7 @@ use crate::format::loader::Loader;
 use crate::format::loading::load;
 use crate::format::{Chunk, Deserializer, Lengths, Loaded};
 use crate::sequence::SequenceId;
+use crate::stream::ElementType;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn dense(shape: &[usize]) -> StreamInfo {
@@ -175,7 +176,7 @@ fn impossible_data_are_refused() {
     assert!(of(&[2], strided(6, 0, 2, &[1])).contains("1 strides instead of 2"));
     let shaped = DenseArray { shape: Some(vec![3]), ..with_samples(counting(9), 3) };
     assert!(of(&[2], shaped).contains("a sample has the shape [3], the stream [2]"));
-    assert!(of(&[1], with_samples(vec![1f64], 1)).contains("Double"));
+    assert!(of(&[1], with_samples(vec![1f64], 1)).contains("float64"));
     // Samples that share their bytes, or have none, can be any number: none of them is visited.
     assert_eq!(of(&[], strided(1, 0, 1 << 60, &[0])), "1152921504606846976 sequences are too many.");
     assert_eq!(of(&[0], with_samples(counting(0), 1 << 60)), "1152921504606846976 sequences are too many.");
@@ -225,7 +226,7 @@ fn memory_is_given_back_with_the_chunk() {
     let released = Arc::new(AtomicUsize::new(0));
     let owner: Arc<dyn Send + Sync> = Arc::new(Memory(Arc::clone(&released)));
     // SAFETY: statics live for ever.
-    let buffer = unsafe { Buffer::from_raw(VALUES.as_ptr().cast(), 8, Scalar::Float, owner) };
+    let buffer = unsafe { Buffer::from_raw(VALUES.as_ptr().cast(), 8, ElementType::Float, owner) };
     let loader = Arc::new(Loader::start(1).expect("a thread"));
     let chunk = UserChunk::arrays_with_keys(vec![StreamData::dense(buffer)], Keys::Numbers(vec![7, 8]));
     let chunk = load_one(&[dense(&[1])], chunk, &loader).expect("a chunk");
@@ -403,7 +404,7 @@ fn sequences_are_fetched_and_checked() {
 
     for (index, message) in [
         (1, "3 values are no whole number of samples of 2"),
-        (2, "The values are f64, those of the stream Float"),
+        (2, "The values are float64, those of the stream float32"),
         (3, "The stream is dense"),
         (4, "has the index 5, but a sample has 5 values"),
         (5, "1 values, but 2 indices"),

@@ -88,6 +88,12 @@ impl Chain {
         element: ElementType,
         reproducible: bool,
     ) -> Result<Chain> {
+        if !element.is_real() {
+            let message =
+                format!("Transforms change images of float32 or float64, not of {}.", element.name());
+            let detail = "Deliver the stream as float32, or remove its transforms.";
+            return Err(Error::argument(message).with_detail(detail));
+        }
         let stages = options.iter().map(|options| Stage::new(options, users)).collect::<Result<Vec<_>>>()?;
         let engines = || Mutex::new(stages.iter().map(|_| Engines::default()).collect());
         let engines = (!reproducible).then(engines);
@@ -288,8 +294,8 @@ impl Chain {
             return Err(Error::internal("An image is not what its transforms were planned for."));
         }
         match self.element {
-            ElementType::Float => self.apply_as::<f32>(plan, image, scratch),
             ElementType::Double => self.apply_as::<f64>(plan, image, scratch),
+            _ => self.apply_as::<f32>(plan, image, scratch),
         }
     }
 

@@ -6,9 +6,10 @@
 
 use super::bad_id::BadId;
 use super::number;
-use super::output::Output;
-use super::report::{Cause, Context, IN_LINE, Report, Stop};
-use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
+use super::output::{Output, ScratchVec};
+use super::report::{Cause, Context, Excerpt, IN_LINE, Report, Stop};
+use super::rules::{Rules, StreamRule, ends_name, is_non_printable, is_value_delimiter};
+use super::typed::{Stored, Typed};
 use crate::ctf::index::{SequenceSpan, is_space};
 use cntk_reader_core::memory::compact::Value;
 use cntk_reader_core::runtime::log::Level;
@@ -171,9 +172,16 @@ impl<T: Value> Reader<'_, '_, T> {
             }
         };
         self.context.stream = Some(stream);
-        let before = self.output.columns[stream].values.len();
+        let (before, typed) = {
+            let column = &self.output.columns[stream];
+            (column.values.len(), column.typed.len())
+        };
         let unusual = self.unusual.as_ref().map_or(0, Vec::len);
-        let good = if self.rules.streams[stream].sparse { self.sparse(stream) } else { self.dense(stream) };
+        let rule = &self.rules.streams[stream];
+        let good = match rule.sparse {
+            true => self.sparse(stream) && (!rule.is_ids() || self.is_id(stream, before)),
+            false => self.dense(stream),
+        };
         let column = &mut self.output.columns[stream];
         if good {
             column.samples += 1;
@@ -182,6 +190,7 @@ impl<T: Value> Reader<'_, '_, T> {
             }
         } else {
             column.truncate(before);
+            column.typed.truncate(typed);
             if let Some(all) = &mut self.unusual {
                 all.truncate(unusual);
             }
@@ -265,8 +274,7 @@ impl<T: Value> Reader<'_, '_, T> {
     }
 
     fn dense(&mut self, stream: usize) -> bool {
-        let dim = self.rules.streams[stream].dim;
-        let before = self.output.columns[stream].values.len();
+        let StreamRule { dim, typed, .. } = self.rules.streams[stream];
         let mut count = 0;
         while let Some(byte) = self.peek() {
             if is_value_delimiter(byte) {
@@ -281,31 +289,67 @@ impl<T: Value> Reader<'_, '_, T> {
                 if count < dim {
                     self.note(Cause::ShortSample { dim, values: count });
                 }
-                self.fill(stream, before.saturating_add(dim));
+                self.fill(stream);
                 return true;
             }
-            match self.number() {
-                Some(value) => self.output.columns[stream].values.push(value),
-                None => return false,
+            let read = match typed {
+                None => self.number().map(|value| self.output.columns[stream].values.push(value)),
+                Some(typed) => self.typed_number(typed, stream),
+            };
+            if read.is_none() {
+                return false;
             }
             count += 1;
         }
         // Range's end: any number of values is good except none. CNTK drops values beyond the dimension, and delivers
         // memory that it never wrote for missing ones; here these are zeros.
         self.note(Cause::Ended("a dense sample"));
-        self.fill(stream, before.saturating_add(dim));
+        self.fill(stream);
         count > 0
     }
 
-    /// Adds zeros, or drops values, so that the stream has `length` values.
-    fn fill(&mut self, stream: usize, length: usize) {
-        let values = &mut self.output.columns[stream].values;
-        values.truncate(length);
-        let missing = length - values.len();
-        // Without memory for them the output as a whole is of no use, as its `check_memory` says.
-        if let Some(spare) = values.spare(missing).and_then(|spare| spare.get_mut(..missing)) {
-            spare.fill(T::default());
-            values.advance(missing);
+    /// Adds zeros to the last sample of a dense stream, or drops values, so that it has as many as
+    /// it should.
+    fn fill(&mut self, stream: usize) {
+        let rule = &self.rules.streams[stream];
+        let column = &mut self.output.columns[stream];
+        let length = column.samples.saturating_add(1).saturating_mul(rule.dim);
+        match rule.typed {
+            None => fill(&mut column.values, length),
+            Some(typed) => fill(&mut column.typed, length.saturating_mul(typed.element().size())),
+        }
+    }
+
+    /// Whether a sample of ids is one: its entries are those after the first `before`.
+    fn is_id(&mut self, stream: usize, before: usize) -> bool {
+        let cause = match self.output.columns[stream].values.get(before..) {
+            Some([value]) if *value == T::from_u16(1) => return true,
+            Some([_]) => Cause::WeightedId,
+            entries => Cause::NoId { entries: entries.map_or(0, <[T]>::len) },
+        };
+        self.note(cause);
+        false
+    }
+
+    /// Reads a value of a stream with a type of its own.
+    fn typed_number(&mut self, typed: Typed, stream: usize) -> Option<()> {
+        let start = self.at;
+        let number = self.read_number()?;
+        let text = &self.text[start..self.at];
+        match typed.push(text, number, &mut self.output.columns[stream].typed) {
+            Ok(Stored { is_finite, is_zero }) => {
+                if self.unusual.is_some() {
+                    self.look_at(is_finite, is_zero, number, start);
+                }
+                Some(())
+            }
+            Err(misfit) => {
+                let cause = Cause::Misfit { misfit, element: typed.element(), found: Excerpt::new(text) };
+                // The value is to be found where it begins.
+                self.at = start;
+                self.note(cause);
+                None
+            }
         }
     }
 
@@ -343,19 +387,22 @@ impl<T: Value> Reader<'_, '_, T> {
 
     fn number(&mut self) -> Option<T> {
         let start = self.at;
-        let reading = number::read(&self.text[start..]);
+        let number = self.read_number()?;
+        let value = T::from_f64(number);
+        if self.unusual.is_some() {
+            self.look_at(value.is_finite(), value == T::default(), number, start);
+        }
+        Some(value)
+    }
+
+    fn read_number(&mut self) -> Option<f64> {
+        let reading = number::read(&self.text[self.at..]);
         self.at += reading.length;
         if reading.at_end {
             self.note(Cause::Ended(IN_LINE));
         }
         match reading.value {
-            Ok(number) => {
-                let value = T::from_f64(number);
-                if self.unusual.is_some() {
-                    self.look_at(value, number, start);
-                }
-                Some(value)
-            }
+            Ok(number) => Some(number),
             Err(flaw) => {
                 self.note(Cause::Number(flaw));
                 None
@@ -365,14 +412,11 @@ impl<T: Value> Reader<'_, '_, T> {
 
     /// Remembers a number that begins at byte `start` if its value cannot hold it.
     #[cold]
-    fn look_at(&mut self, value: T, number: f64, start: usize) {
+    fn look_at(&mut self, is_finite: bool, is_zero: bool, number: f64, start: usize) {
         let digits = self.text[start..self.at].iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
-        let is_zero = |value: T| value == T::default();
-        let cause = match value.is_finite() {
+        let cause = match is_finite {
             false => Cause::NotFinite { is_nan: number.is_nan() },
-            true if is_zero(value) && digits.clone().any(|byte| (b'1'..=b'9').contains(byte)) => {
-                Cause::Underflow
-            }
+            true if is_zero && digits.clone().any(|byte| (b'1'..=b'9').contains(byte)) => Cause::Underflow,
             true => return,
         };
         let found = (cause, self.span.offset + start as u64, self.context);
@@ -462,6 +506,17 @@ impl<T: Value> Reader<'_, '_, T> {
         }
         self.output.commit();
         Ok(())
+    }
+}
+
+/// Adds zeros, or drops values, so that there are `length` values.
+fn fill<V: bytemuck::Zeroable + Clone>(values: &mut ScratchVec<V>, length: usize) {
+    values.truncate(length);
+    let missing = length - values.len();
+    // Without memory for them the output as a whole is of no use, as its `check_memory` says.
+    if let Some(spare) = values.spare(missing).and_then(|spare| spare.get_mut(..missing)) {
+        spare.fill(V::zeroed());
+        values.advance(missing);
     }
 }
 

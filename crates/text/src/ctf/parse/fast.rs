@@ -41,6 +41,8 @@ pub(crate) struct Fast {
     quiet: bool,
     /// Each sequence causes a message.
     verbose: bool,
+    /// The streams whose samples have to be one entry of value 1.
+    ids: Vec<usize>,
     /// Ids may be text.
     has_text_ids: bool,
     /// Lines that begin with such an id are errors that are counted, and are read all the same.
@@ -59,6 +61,7 @@ impl Fast {
             strict: rules.strict,
             quiet: !rules.log.shows(Level::Warning),
             verbose: rules.log.shows(Level::Info),
+            ids: (0..rules.streams.len()).filter(|&stream| rules.streams[stream].is_ids()).collect(),
             has_text_ids: !rules.corpus.is_numeric(),
             refuses_text_ids: rules.refuses_text_ids,
             processor: Processor::detect(),
@@ -169,7 +172,8 @@ impl FastSegment<'_> {
     ) -> bool {
         let fast = self.fast;
         let is_whole = (self.lines >= span.samples || fast.quiet) && fast.is_complete(span.samples, output);
-        if !is_whole || self.text_ids > 0 && !self.count_text_ids(report) {
+        let are_ids = |&stream: &usize| output.columns.get(stream).is_some_and(Column::is_one_hot_here);
+        if !is_whole || !fast.ids.iter().all(are_ids) || self.text_ids > 0 && !self.count_text_ids(report) {
             return false;
         }
         output.commit();
@@ -287,6 +291,8 @@ fn line<T: Value, S: Simd>(
             at += length;
             at = if rule.sparse {
                 sparse::read(simd, text, at, end, rule.dim, column)?
+            } else if rule.typed.is_some() {
+                fast.typed(simd, rule, text, at, end, column)?
             } else {
                 fast.dense(simd, text, at, end, rule.dim, column)?
             };
@@ -329,6 +335,26 @@ impl Fast {
             unknown.see(text.get(at..after)?);
         }
         Some(after)
+    }
+
+    /// [`Fast::dense`] of a stream with a type of its own. Cold, so that the loop over lines keeps
+    /// its registers.
+    #[cold]
+    #[inline(never)]
+    fn typed<T: Value>(
+        &self,
+        simd: impl Simd,
+        stream: &Stream,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        column: &mut Column<T>,
+    ) -> Option<usize> {
+        let (dim, typed) = (stream.dim, stream.typed?);
+        if dim > (end - at) / 2 && !self.quiet {
+            return None;
+        }
+        typed.read(simd, text, at, dim, self.quiet, (&mut column.numbers, &mut column.typed))
     }
 
     /// Reads one dense sample from byte `at` of the text into `column`: the place after it.

@@ -28,6 +28,13 @@
 //! way for them; single numbers with many digits or across a block's end go through [`number::quick`]. All of them give the bits of CNTK's
 //! arithmetic, which rounds at each step ([`number`]): by the same steps, or by fewer where these give the same `f32`.
 //!
+//! # Types of a stream's own
+//!
+//! Columns have values of the file's precision, `f32` or `f64`. A stream that declares another type
+//! has its values as bytes ([`typed`]), read one by one, or as doubles by blocks where a sample has
+//! many. Sparse streams that are delivered as numbers of classes are read as they are written,
+//! which `fast` and `exact` check; their indices become the values when the segment is finished.
+//!
 //! # Three instruction sets
 //!
 //! A shape is written once, generic over the trait [`simd::Simd`], which has three implementations:
@@ -66,4 +73,5 @@ pub(crate) mod report;
 pub mod rules;
 mod simd;
 mod sparse;
+pub(crate) mod typed;
 mod uniform_lines;

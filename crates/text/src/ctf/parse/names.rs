@@ -1,6 +1,7 @@
 //! Names of streams in a line, compared eight bytes at a time.
 
 use super::rules::{StreamRule, ends_name};
+use super::typed::Typed;
 use cntk_reader_core::cpu::digits::load8;
 
 /// What the fast parser looks at of a stream's rule.
@@ -18,6 +19,8 @@ pub struct Stream {
     pub dim: usize,
     /// Whether samples are written as `index:value`.
     pub sparse: bool,
+    /// How values of a type of the stream's own are read.
+    pub typed: Option<Typed>,
 }
 
 impl Stream {
@@ -38,6 +41,7 @@ impl Stream {
             alias: rule.alias.clone(),
             dim: rule.dim,
             sparse: rule.sparse,
+            typed: rule.typed,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! An [`Output`] belongs to a thread and is used for segment after segment, so that its memory stays in the caches. A finished
 //! segment is copied out of it into memory of its size.
 
-use super::rules::Rules;
+use super::rules::{Rules, StreamRule};
 use bytemuck::Zeroable;
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::Zeros;
@@ -113,6 +113,13 @@ impl<T> Deref for ScratchVec<T> {
 pub struct Column<T> {
     /// Dense: the values of all samples. Sparse: the entries' values.
     pub values: ScratchVec<T>,
+    /// Dense: the values of all samples as bytes, where the stream has a type of its own
+    /// ([`Typed`](super::typed::Typed)). `values` is empty then.
+    pub typed: ScratchVec<u8>,
+    /// Memory for the sample of `typed` that is being read.
+    pub numbers: Vec<f64>,
+    /// Bytes of a sample in `typed`.
+    typed_sample: usize,
     /// Sparse: the entries' indices, as many as values.
     pub indices: ScratchVec<i32>,
     /// Sparse: the number of the first entry of each sample and of the next sample. Begins with 0.
@@ -143,6 +150,15 @@ impl<T: Value> Column<T> {
         self.values.len() - self.mark.1
     }
 
+    /// Whether each sample of the unfinished sequence is one entry with the value 1.
+    pub(crate) fn is_one_hot_here(&self) -> bool {
+        let (samples, values) = self.mark;
+        let offsets = self.offsets.get(samples..).unwrap_or_default();
+        let values = self.values.get(values..).unwrap_or_default();
+        offsets.windows(2).all(|pair| pair[1] - pair[0] == 1)
+            && values.iter().all(|value| *value == T::from_u16(1))
+    }
+
     /// Drops all values, and entries, after the first `length`.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.values.truncate(length);
@@ -166,8 +182,11 @@ impl<T: Value> Output<T> {
         self.columns.resize_with(rules.streams.len(), Column::default);
         self.skipped.clear();
         self.sequences = 0;
-        for column in &mut self.columns {
+        for (column, rule) in self.columns.iter_mut().zip(&rules.streams) {
             column.values.clear();
+            column.typed.clear();
+            column.typed_sample =
+                rule.typed.map_or(0, |typed| rule.dim.saturating_mul(typed.element().size()));
             column.indices.clear();
             column.offsets.clear();
             column.offsets.push(0);
@@ -181,8 +200,8 @@ impl<T: Value> Output<T> {
     /// Fails if there was no memory for something that was parsed since the last [`Output::reset`].
     pub(crate) fn check_memory(&self) -> Result<()> {
         let of_column = |column: &Column<T>| {
-            let Column { values, indices, offsets, sequence_offsets, .. } = column;
-            let lists = [indices.missing(), offsets.missing(), sequence_offsets.missing()];
+            let Column { values, typed, indices, offsets, sequence_offsets, .. } = column;
+            let lists = [typed.missing(), indices.missing(), offsets.missing(), sequence_offsets.missing()];
             values.missing().or_else(|| lists.into_iter().flatten().next())
         };
         let missing = self.columns.iter().find_map(of_column).or_else(|| self.skipped.missing());
@@ -191,7 +210,11 @@ impl<T: Value> Output<T> {
 
     /// Bytes that it has room for, of values and indices: also of those that were dropped.
     pub(crate) fn bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.values.bytes() + column.indices.bytes()).sum()
+        let of_column = |column: &Column<T>| {
+            let numbers = size_of_val(&column.numbers[..]);
+            numbers + column.values.bytes() + column.typed.bytes() + column.indices.bytes()
+        };
+        self.columns.iter().map(of_column).sum()
     }
 
     /// Number of finished sequences.
@@ -214,25 +237,32 @@ impl<T: Value> Output<T> {
             column.samples = column.mark.0;
             column.truncate(column.mark.1);
             column.offsets.truncate(column.samples + 1);
+            column.typed.truncate(column.samples.saturating_mul(column.typed_sample));
         }
     }
 
-    /// The finished sequences with a value that is infinite or NaN, ascending. `is_sparse` and
-    /// `dim` are those of the stream.
-    pub(crate) fn not_finite(
-        &self,
+    /// The finished sequences with a value that is infinite or NaN, ascending.
+    pub(crate) fn not_finite<'a>(
+        &'a self,
         stream: usize,
-        is_sparse: bool,
-        dim: usize,
-    ) -> impl Iterator<Item = u32> + '_ {
+        rule: &'a StreamRule,
+    ) -> impl Iterator<Item = u32> + 'a {
         let column = &self.columns[stream];
-        let start = move |sample: u32| match is_sparse {
+        let start = move |sample: u32| match rule.sparse {
             true => column.offsets.get(sample as usize).map_or(0, |&entry| entry as usize),
-            false => sample as usize * dim,
+            false => sample as usize * rule.dim,
         };
-        (0..).zip(column.sequence_offsets.windows(2)).filter_map(move |(sequence, samples)| {
-            let values = column.values.get(start(samples[0])..start(samples[1]))?;
-            (finite::count_not_finite(values) > 0).then_some(sequence)
+        let sequences = (0..).zip(column.sequence_offsets.windows(2));
+        sequences.filter_map(move |(sequence, samples)| {
+            let (first, end) = (start(samples[0]), start(samples[1]));
+            let count = match &rule.typed {
+                None => finite::count_not_finite(column.values.get(first..end)?),
+                Some(typed) => {
+                    let size = typed.element().size();
+                    typed.not_finite(column.typed.get(first * size..end * size)?)
+                }
+            };
+            (count > 0).then_some(sequence)
         })
     }
 

@@ -4,9 +4,11 @@ use super::bad_id::BadId;
 use super::collect::{Collected, Note, UnknownNames};
 use super::number::Flaw;
 use super::rules::Rules;
+use super::typed::Misfit;
 use cntk_reader_core::Error;
 use cntk_reader_core::runtime::log::Level;
 use cntk_reader_core::sequence::SequenceKey;
+use cntk_reader_core::stream::ElementType;
 use std::fmt;
 
 /// What was found in the text.
@@ -67,6 +69,39 @@ pub enum Cause {
     NotFinite { is_nan: bool },
     /// A number other than 0 that becomes 0, because it is nearer to 0 than any value of the type.
     Underflow,
+    /// A number that is no value of the type that its stream declares.
+    Misfit { misfit: Misfit, element: ElementType, found: Excerpt },
+    /// A sample of ids with another number of entries than one.
+    NoId { entries: usize },
+    /// A sample of ids whose entry has another value than 1.
+    WeightedId,
+}
+
+/// The first bytes of something in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Excerpt {
+    bytes: [u8; Excerpt::LONGEST],
+    /// Bytes of the whole.
+    length: usize,
+}
+
+impl Excerpt {
+    const LONGEST: usize = 24;
+
+    /// Of these bytes.
+    pub(crate) fn new(text: &[u8]) -> Excerpt {
+        let mut bytes = [0; Excerpt::LONGEST];
+        bytes.iter_mut().zip(text).for_each(|(byte, found)| *byte = *found);
+        Excerpt { bytes, length: text.len() }
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self.bytes[..self.length.min(Excerpt::LONGEST)];
+        let more = if self.length > shown.len() { "..." } else { "" };
+        write!(f, "{}{more}", shown.escape_ascii())
+    }
 }
 
 impl Cause {
@@ -107,6 +142,10 @@ impl Cause {
             Cause::EmptyStream => "sequences without a sample",
             Cause::NotFinite { .. } => "values that are infinite or NaN",
             Cause::Underflow => "values that become 0 because they are too small",
+            Cause::Misfit { misfit: Misfit::Fraction, .. } => "values that are no integers",
+            Cause::Misfit { misfit: Misfit::Range, .. } => "values beyond the range of their type",
+            Cause::NoId { .. } => "samples of ids that have not one entry",
+            Cause::WeightedId => "ids with another value than 1",
         }
     }
 
@@ -192,6 +231,20 @@ impl Cause {
             Cause::Underflow => {
                 "The smallest float is about 1e-45, the smallest double 5e-324: write 0, scale the values, or set \
                  ‹double_precision›."
+            }
+            Cause::Misfit { misfit: Misfit::Fraction, .. } => {
+                "The sample is left out. Write integers, or set ‹element› to a type of floats."
+            }
+            Cause::Misfit { misfit: Misfit::Range, .. } => {
+                "The sample is left out. Correct the number, or set ‹element› to a type that has it."
+            }
+            Cause::NoId { .. } => {
+                "The sample is left out. Each sample of a stream with ‹ids› has one entry, 'index:1'; without ‹ids› it is \
+                 delivered sparse."
+            }
+            Cause::WeightedId => {
+                "The sample is left out. The entry of a sample is 'index:1' in a stream with ‹ids›; without ‹ids› it is \
+                 delivered sparse, with its value."
             }
             Cause::BadLine { .. } | Cause::FewLines { .. } | Cause::IndexOverflow | Cause::EmptyStream => "",
         }
@@ -614,7 +667,32 @@ impl<'a> Report<'a> {
             Cause::Underflow => {
                 format!("A number is too small for the type of the values, and becomes 0{at}.")
             }
+            Cause::Misfit { misfit, element, found } => {
+                let why = match misfit {
+                    Misfit::Fraction => "is no integer",
+                    Misfit::Range => "does not fit",
+                };
+                format!("A value{at} {why}: {found}. Expected {} ({}).", range_of(element), element.name())
+            }
+            Cause::NoId { entries } => {
+                format!("A sample of ids{at} has {entries} entries. Expected one, 'index:1'.")
+            }
+            Cause::WeightedId => {
+                format!("A sample of ids{at} has an entry with another value than 1. Expected 'index:1'.")
+            }
         }
+    }
+}
+
+/// The values of a type in words.
+fn range_of(element: ElementType) -> &'static str {
+    match element {
+        ElementType::UInt8 => "an integer from 0 to 255",
+        ElementType::Int16 => "an integer from -32768 to 32767",
+        ElementType::Int32 => "an integer from -2147483648 to 2147483647",
+        ElementType::Int64 => "an integer from -9223372036854775808 to 9223372036854775807",
+        ElementType::Bool => "0 or 1",
+        ElementType::Float | ElementType::Double | ElementType::Float16 | ElementType::BFloat16 => "a number",
     }
 }
 

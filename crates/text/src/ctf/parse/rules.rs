@@ -1,12 +1,13 @@
 //! What a text file may contain: the streams by their names in the file, and how strictly the file is read.
 
-use crate::ctf::TextOptions;
+use super::typed::Typed;
+use crate::ctf::{TextOptions, TextStream};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::message::names::Distinct;
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::sequence::SequenceKey;
-use cntk_reader_core::stream::Storage;
+use cntk_reader_core::stream::{ElementType, Storage};
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
@@ -21,6 +22,38 @@ pub struct StreamRule {
     pub dim: usize,
     /// Whether samples are written as `index:value`.
     pub sparse: bool,
+    /// Values of a delivered sample; `None` if samples are delivered sparse.
+    pub delivered: Option<usize>,
+    /// Type of the delivered values.
+    pub element: ElementType,
+    /// How values are read whose type is not the file's precision.
+    pub typed: Option<Typed>,
+}
+
+impl StreamRule {
+    /// The rule of a stream of a file with this precision.
+    pub(crate) fn new(stream: &TextStream, precision: ElementType) -> StreamRule {
+        let sparse = stream.storage == Storage::SparseCsc;
+        let element = stream.element.unwrap_or(precision);
+        StreamRule {
+            name: stream.name.clone(),
+            alias: stream.alias.clone().into_bytes(),
+            dim: stream.dim as usize,
+            sparse,
+            delivered: match (sparse, stream.is_ids) {
+                (false, _) => Some(stream.dim as usize),
+                (true, true) => Some(1),
+                (true, false) => None,
+            },
+            element,
+            typed: (!sparse && element != precision).then(|| Typed::new(element)),
+        }
+    }
+
+    /// Whether samples are written sparse, with one entry each, and delivered as its index.
+    pub(crate) fn is_ids(&self) -> bool {
+        self.sparse && self.delivered.is_some()
+    }
 }
 
 /// The rules that a file is read by.
@@ -81,12 +114,7 @@ impl Rules {
                     "The samples of a name belong to one stream: give each stream another name or ‹alias›.";
                 return Err(wrong(text, detail, &stream.name));
             }
-            streams.push(StreamRule {
-                name: stream.name.clone(),
-                alias: stream.alias.clone().into_bytes(),
-                dim: stream.dim as usize,
-                sparse,
-            });
+            streams.push(StreamRule::new(stream, options.element));
         }
         Ok(Rules {
             file: options.files.name().to_owned(),

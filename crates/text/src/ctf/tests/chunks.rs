@@ -27,6 +27,8 @@ pub fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
         dim,
         storage,
         defines_mb_size: false,
+        element: None,
+        is_ids: false,
     };
     TextOptions {
         files: cntk_reader_core::format::files::Files::one(file.path().to_str().expect("UTF-8").into()),

@@ -5,6 +5,7 @@ mod differential;
 mod long;
 mod messages;
 mod tables;
+mod types;
 
 use super::index::SequenceSpan;
 use super::parse::exact;
@@ -12,14 +13,16 @@ use super::parse::fast::{FRONT, Fast, PADDING};
 use super::parse::output::Output;
 use super::parse::report::{Report, Stop};
 use super::parse::rules::{Rules, StreamRule};
-use super::segment;
+use super::{TextStream, segment};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::cpu::processor::Processor;
 use cntk_reader_core::memory::compact::Value;
 use cntk_reader_core::runtime::log::Logger;
+use cntk_reader_core::stream::{ElementType, Storage};
 use std::sync::Arc;
 
-/// Rules for streams written as `x:2` (dense, dimension 2) or `s:10s` (sparse); a `*` after it marks the main stream.
+/// Rules for streams written as `x:2` (dense, dimension 2), `s:10s` (sparse), `x:2=int16` (dense,
+/// of a type of its own) or `s:10s=int32` (ids); a `*` after it marks the main stream.
 pub fn rules(streams: &str, max_errors: u64) -> Rules {
     let mut main = None;
     let streams: Vec<StreamRule> = streams
@@ -31,12 +34,20 @@ pub fn rules(streams: &str, max_errors: u64) -> Rules {
                 main = Some(i);
             }
             let dim = dim.trim_end_matches('*');
-            StreamRule {
+            let (dim, element) = dim.split_once('=').map_or((dim, None), |(dim, element)| {
+                (dim, Some(ElementType::from_name(element).expect("a type")))
+            });
+            let sparse = dim.ends_with('s');
+            let stream = TextStream {
                 name: name.to_owned(),
-                alias: name.as_bytes().to_vec(),
+                alias: name.to_owned(),
                 dim: dim.trim_end_matches('s').parse().expect("a dimension"),
-                sparse: dim.ends_with('s'),
-            }
+                storage: if sparse { Storage::SparseCsc } else { Storage::Dense },
+                defines_mb_size: false,
+                element,
+                is_ids: sparse && element.is_some(),
+            };
+            StreamRule::new(&stream, ElementType::Float)
         })
         .collect();
     Rules {
@@ -201,6 +212,10 @@ fn unpacked<T: Bits>(rules: &Rules, output: &Output<T>) -> Sequences {
                 indices: column.indices[range].to_vec(),
                 counts: starts.windows(2).map(|pair| pair[1] - pair[0]).collect(),
             }
+        } else if let Some(typed) = &rules.streams[stream].typed {
+            let size = rules.streams[stream].dim * typed.element().size();
+            let bytes = column.typed[first * size..end * size].iter();
+            Data { samples: end - first, values: bytes.map(|&byte| byte.into()).collect(), ..Data::default() }
         } else {
             let dim = rules.streams[stream].dim;
             let values = bits(&column.values[first * dim..end * dim]);

@@ -170,17 +170,17 @@ impl Array {
         let bytes = self.read(file, first, count)?;
         room::reserve(out, count as usize * self.row() as usize * element.size(), room::CONVERSION)?;
         let mut put = |value: f64| match element {
-            ElementType::Float => out.extend((value as f32).to_ne_bytes()),
             ElementType::Double => out.extend(value.to_ne_bytes()),
+            _ => out.extend((value as f32).to_ne_bytes()),
         };
         match (self.value, element) {
             (ValueType::Float, ElementType::Float) | (ValueType::Double, ElementType::Double) => {
                 out.extend(bytes)
             }
-            (ValueType::Float, ElementType::Double) => {
+            (ValueType::Float, _) => {
                 bytes.as_chunks().0.iter().for_each(|&bytes| put(f32::from_le_bytes(bytes).into()));
             }
-            (ValueType::Double, ElementType::Float) => {
+            (ValueType::Double, _) => {
                 bytes.as_chunks().0.iter().for_each(|&bytes| put(f64::from_le_bytes(bytes)));
             }
             (ValueType::Integer(size, is_signed), _) => {
@@ -442,8 +442,8 @@ impl Arrays {
                 let bytes = samples as usize * element.size();
                 room::reserve(&mut column.values, bytes, room::CONVERSION)?;
                 (0..samples).for_each(|_| match element {
-                    ElementType::Float => column.values.extend(1f32.to_ne_bytes()),
                     ElementType::Double => column.values.extend(1f64.to_ne_bytes()),
+                    _ => column.values.extend(1f32.to_ne_bytes()),
                 });
                 Ok(())
             }

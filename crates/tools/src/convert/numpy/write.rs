@@ -115,8 +115,8 @@ impl Stream {
 
     fn element(&self) -> &'static str {
         match self.info.element {
-            ElementType::Float => "<f4",
             ElementType::Double => "<f8",
+            _ => "<f4",
         }
     }
 

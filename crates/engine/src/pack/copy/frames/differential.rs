@@ -172,7 +172,7 @@ fn random_labels(
                 (ValueForm::Ones, _) => {}
                 (ValueForm::Byte, _) => values.push(value),
                 (_, ElementType::Float) => values.extend(f32::from(value).to_ne_bytes()),
-                (_, ElementType::Double) => values.extend(f64::from(value).to_ne_bytes()),
+                (_, _) => values.extend(f64::from(value).to_ne_bytes()),
             }
             sample.extend([index as f64, if form == ValueForm::Ones { 1.0 } else { value.into() }]);
         }
@@ -187,7 +187,7 @@ fn random_plain(random: &mut Random, element: ElementType, samples: u32, size: u
     let expected = vec![sample; samples as usize];
     let bytes = |&value: &f64| match element {
         ElementType::Float => (value as f32).to_ne_bytes().to_vec(),
-        ElementType::Double => value.to_ne_bytes().to_vec(),
+        _ => value.to_ne_bytes().to_vec(),
     };
     let values = [0].into_iter().chain(expected.iter().flatten().flat_map(bytes)).collect();
     Stored { kind: Kind::Plain, samples, first: 0, values, indices: vec![0], offsets: Vec::new(), expected }
@@ -283,7 +283,7 @@ fn column(stream: &StreamMinibatch, column: usize) -> Vec<f64> {
     }
     match stream.element() {
         ElementType::Float => of::<f32>(stream, column),
-        ElementType::Double => of::<f64>(stream, column),
+        _ => of::<f64>(stream, column),
     }
 }
 
@@ -317,7 +317,7 @@ fn compare(minibatch: &Minibatch, streams: &[StreamInfo], sequences: &[Vec<Store
                     let place = &mut expected[entry[0] as usize];
                     *place = match info.element {
                         ElementType::Float => f64::from(*place as f32 + entry[1] as f32),
-                        ElementType::Double => *place + entry[1],
+                        _ => *place + entry[1],
                     };
                 }
             }

@@ -1,0 +1,339 @@
+//! Values of a type that a stream declares (`element`), in place of the file's precision.
+//!
+//! Their notation is that of all numbers ([`number`]). Integers do not pass through floats: digits
+//! become an integer, and a number that is none, or does not fit, is an error. Floats are rounded
+//! once, from the double that CNTK's arithmetic gives.
+//!
+//! A column keeps these values as bytes ([`Column::typed`](super::output::Column::typed)), so that
+//! the parsers of lines are not generic over a type for each stream. Each stream has the functions
+//! for its type; they are called once a sample.
+
+use super::blocks::Place;
+use super::dense::{self, SLACK};
+use super::number;
+use super::output::ScratchVec;
+use super::rules::{is_non_printable, is_value_delimiter};
+use super::simd::Simd;
+use cntk_reader_core::cpu::processor::dispatch;
+use cntk_reader_core::memory::room;
+use cntk_reader_core::stream::{Element, ElementType};
+use cntk_reader_core::with_element;
+
+/// Values of a sample that is read by blocks.
+const MANY: usize = 16;
+
+/// Integers below this are doubles, and so are all that CNTK's arithmetic makes on its way to them.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Why a number is no value of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misfit {
+    /// It is no integer.
+    Fraction,
+    /// It is beyond the type's range.
+    Range,
+}
+
+/// A number that was stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stored {
+    pub is_finite: bool,
+    pub is_zero: bool,
+}
+
+/// Appends the value of a number, its text and the double that it is.
+type Push = fn(&[u8], f64, &mut ScratchVec<u8>) -> Result<Stored, Misfit>;
+
+/// The functions for one type.
+#[derive(Debug)]
+struct Functions {
+    element: ElementType,
+    sample: fn(&[u8], usize, usize, &mut [u8]) -> Option<Place>,
+    convert: fn(&[f64], &mut [u8]) -> Option<()>,
+    value: Push,
+    not_finite: fn(&[u8]) -> u64,
+}
+
+/// How values of one type are read. A reference, because the parser of lines looks at an array of
+/// streams.
+#[derive(Debug, Clone, Copy)]
+pub struct Typed(&'static Functions);
+
+impl Typed {
+    /// For this type.
+    pub(crate) fn new(element: ElementType) -> Typed {
+        with_element!(element, T => Typed(const {
+            &Functions {
+                element: T::TYPE,
+                sample: sample::<T>,
+                convert: convert::<T>,
+                value: value::<T>,
+                not_finite: not_finite::<T>,
+            }
+        }))
+    }
+
+    /// The type.
+    pub(crate) fn element(&self) -> ElementType {
+        self.0.element
+    }
+
+    /// Reads one dense sample from byte `at` of the text: the place after it. `None` if anything is
+    /// unusual. `is_quiet`: missing values call for no message.
+    pub(crate) fn read(
+        &self,
+        simd: impl Simd,
+        text: &[u8],
+        at: usize,
+        dim: usize,
+        is_quiet: bool,
+        (numbers, out): (&mut Vec<f64>, &mut ScratchVec<u8>),
+    ) -> Option<usize> {
+        let size = self.0.element.size();
+        let bytes = dim.checked_mul(size)?;
+        let values = out.spare(bytes)?.get_mut(..bytes)?;
+        let place = match self.by_blocks(simd, text, at, dim, numbers, values) {
+            Some(place) => place,
+            None => (self.0.sample)(text, at, dim, values)?,
+        };
+        let Place { at, count } = place;
+        if count < dim {
+            if !is_quiet {
+                return None;
+            }
+            values.get_mut(count * size..)?.fill(0);
+        }
+        out.advance(bytes);
+        Some(at)
+    }
+
+    /// Reads a sample of many values as doubles, by blocks, and converts these. `None`: one by one
+    /// is the way.
+    fn by_blocks(
+        &self,
+        simd: impl Simd,
+        text: &[u8],
+        at: usize,
+        dim: usize,
+        numbers: &mut Vec<f64>,
+        out: &mut [u8],
+    ) -> Option<Place> {
+        if dim < MANY {
+            return None;
+        }
+        if numbers.len() < dim + SLACK {
+            room::resize(numbers, dim + SLACK, 0.0, room::CHUNK).ok()?;
+        }
+        let place = doubles(simd.processor(), text, at, numbers, dim)?;
+        // CNTK's arithmetic is exact for digits alone, which all integers have that `convert`
+        // takes.
+        let sample = text.get(at..place.at)?;
+        if !is_float(self.0.element) && memchr::memchr3(b'.', b'e', b'E', sample).is_some() {
+            return None;
+        }
+        (self.0.convert)(numbers.get(..place.count)?, out)?;
+        Some(place)
+    }
+
+    /// Appends the value of a number, `text`, that [`number::read`] has read as `number`.
+    pub(crate) fn push(&self, text: &[u8], number: f64, out: &mut ScratchVec<u8>) -> Result<Stored, Misfit> {
+        (self.0.value)(text, number, out)
+    }
+
+    /// How many of the values that these bytes are are infinite or NaN.
+    pub(crate) fn not_finite(&self, bytes: &[u8]) -> u64 {
+        if is_float(self.0.element) { (self.0.not_finite)(bytes) } else { 0 }
+    }
+}
+
+/// Whether the type has fractions.
+const fn is_float(element: ElementType) -> bool {
+    element.is_real() || matches!(element, ElementType::Float16 | ElementType::BFloat16)
+}
+
+fn not_finite<T: Element>(bytes: &[u8]) -> u64 {
+    let values = bytes.chunks_exact(size_of::<T>()).map(bytemuck::checked::pod_read_unaligned::<T>);
+    values.filter(|value| !value.is_finite()).count() as u64
+}
+
+dispatch! {
+    /// Reads the values of one dense sample as doubles.
+    #[inline(never)]
+    fn doubles(text: &[u8], at: usize, out: &mut [f64], dim: usize) -> Option<Place> = doubles_with;
+}
+
+/// See [`doubles`].
+#[inline(always)]
+fn doubles_with<S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [f64], dim: usize) -> Option<Place> {
+    dense::read(simd, text, at, out, dim)
+}
+
+/// Writes the values of numbers. `None` if one is no value of the type, or an integer that doubles
+/// may not have exactly.
+fn convert<T: Element>(numbers: &[f64], out: &mut [u8]) -> Option<()> {
+    let mut are_values = true;
+    for (&number, out) in numbers.iter().zip(out.chunks_exact_mut(size_of::<T>())) {
+        let value = if is_float(T::TYPE) {
+            T::of_number(number)
+        } else {
+            are_values &= number.abs() < EXACT;
+            T::of_integer((number as i64).into())
+        };
+        are_values &= value.is_some();
+        out.copy_from_slice(bytemuck::bytes_of(&value.unwrap_or_default()));
+    }
+    are_values.then_some(())
+}
+
+/// Reads the values of one sample into `out`, which has room for `dim` of them.
+fn sample<T: Element>(text: &[u8], mut at: usize, dim: usize, out: &mut [u8]) -> Option<Place> {
+    let mut places = out.chunks_exact_mut(size_of::<T>());
+    let mut count = 0;
+    loop {
+        let byte = *text.get(at)?;
+        if is_value_delimiter(byte) {
+            at += 1;
+        } else if byte == b'|' || is_non_printable(byte) {
+            return Some(Place { at, count });
+        } else if count < dim {
+            let (value, end) = quick::<T>(text, at)?;
+            places.next()?.copy_from_slice(bytemuck::bytes_of(&value));
+            (at, count) = (end, count + 1);
+        } else {
+            return None;
+        }
+    }
+}
+
+/// The value of the number at byte `at` of the text, and the place after it. `None` if there is
+/// none, or none of this type.
+#[inline(always)]
+fn quick<T: Element>(text: &[u8], at: usize) -> Option<(T, usize)> {
+    if is_float(T::TYPE) {
+        let (number, end) = number::quick(text, at)?;
+        return Some((T::of_number(number)?, end));
+    }
+    let negative = *text.get(at)? == b'-';
+    // Up to 15 digits; all other notations take the long way.
+    if let Some((digits, end)) = number::integer(text, at + usize::from(negative))
+        && !matches!(text.get(end)?, b'.' | b'e' | b'E')
+    {
+        let integer = digits.cast_signed();
+        return Some((T::of_integer(if negative { -integer } else { integer }.into())?, end));
+    }
+    let rest = text.get(at..)?;
+    let reading = number::read(rest);
+    reading.value.ok()?;
+    let integer = integer(rest.get(..reading.length)?).ok()?;
+    Some((T::of_integer(integer)?, at + reading.length))
+}
+
+fn value<T: Element>(text: &[u8], number: f64, out: &mut ScratchVec<u8>) -> Result<Stored, Misfit> {
+    let value = match is_float(T::TYPE) {
+        true => T::of_number(number),
+        false => T::of_integer(integer(text)?),
+    };
+    let value = value.ok_or(Misfit::Range)?;
+    let bytes = bytemuck::bytes_of(&value);
+    // Without memory the output as a whole is of no use, as its `check_memory` says.
+    if let Some(spare) = out.spare(bytes.len()).and_then(|spare| spare.get_mut(..bytes.len())) {
+        spare.copy_from_slice(bytes);
+        out.advance(bytes.len());
+    }
+    Ok(Stored { is_finite: value.is_finite(), is_zero: value == T::default() })
+}
+
+/// The integer that a number is, of whatever length: `-12`, `3.0`, `1e2`, `250e-1` is none.
+///
+/// No type has integers of more than 19 digits, so the significant ones are gathered up to more
+/// than that, and the power of ten is counted.
+fn integer(text: &[u8]) -> Result<i128, Misfit> {
+    /// More digits than any integer has that fits.
+    const DIGITS: i64 = 20;
+    let (mantissa, power) = match text.iter().position(|byte| byte | 0x20 == b'e') {
+        Some(letter) => (&text[..letter], &text[letter + 1..]),
+        None => (text, &[][..]),
+    };
+    // The digits without zeros at either end, as a number, how many they are, the zeros after
+    // them so far, and the digits after the point.
+    let (mut sum, mut digits, mut zeros, mut fraction) = (0i128, 0i64, 0i64, 0i64);
+    let mut is_fraction = false;
+    for byte in mantissa {
+        match byte {
+            b'.' => is_fraction = true,
+            b'0' => {
+                zeros += i64::from(digits > 0);
+                fraction += i64::from(is_fraction);
+            }
+            b'1'..=b'9' => {
+                digits += zeros + 1;
+                if digits <= DIGITS {
+                    sum = sum * 10i128.pow(zeros as u32 + 1) + i128::from(byte - b'0');
+                }
+                zeros = 0;
+                fraction += i64::from(is_fraction);
+            }
+            _ => {}
+        }
+    }
+    if digits == 0 {
+        return Ok(0);
+    }
+    let size = power
+        .iter()
+        .filter(|byte| byte.is_ascii_digit())
+        .fold(0i64, |size, digit| size.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    let size = if power.first() == Some(&b'-') { -size } else { size };
+    // The digits end with another one than 0, so a negative power leaves a fraction.
+    let power = size.saturating_add(zeros).saturating_sub(fraction);
+    if power < 0 {
+        return Err(Misfit::Fraction);
+    }
+    if digits.saturating_add(power) > DIGITS {
+        return Err(Misfit::Range);
+    }
+    let sum = sum * 10i128.pow(power as u32);
+    Ok(if text.first() == Some(&b'-') { -sum } else { sum })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_exactly() {
+        let read = |text: &str| integer(text.as_bytes());
+        for (text, value) in [
+            ("0", 0),
+            ("-0", 0),
+            ("+007", 7),
+            ("3.", 3),
+            ("3.000", 3),
+            ("1e2", 100),
+            ("1.50e1", 15),
+            ("-1200e-2", -12),
+            ("0e400", 0),
+            ("0.0e-999999999999999999999", 0),
+            ("9007199254740993", 9_007_199_254_740_993),
+            ("9223372036854775807", i64::MAX.into()),
+            ("-9223372036854775808", i64::MIN.into()),
+            ("92233720368547758.07e2", i64::MAX.into()),
+            ("9223372036854775808", 9_223_372_036_854_775_808),
+        ] {
+            assert_eq!(read(text), Ok(value), "{text}");
+        }
+        let small = format!("0.{}1e31", "0".repeat(30));
+        assert_eq!(read(&small), Ok(1));
+        assert_eq!(read(&format!("1{}e-40", "0".repeat(40))), Ok(1));
+        let fractions =
+            ["0.5", "-2.5", "1e-1", "25e-1", "2.9999999999999999999999999999999", "123456789012345678901e-1"];
+        for text in fractions {
+            assert_eq!(read(text), Err(Misfit::Fraction), "{text}");
+        }
+        for text in ["1e40", "123456789012345678901", "1e99999999999999999999999", "-1e20"] {
+            assert_eq!(read(text), Err(Misfit::Range), "{text}");
+        }
+        let long = format!("1{}", "0".repeat(400));
+        assert_eq!(read(&long), Err(Misfit::Range));
+    }
+}
