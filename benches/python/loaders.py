@@ -33,10 +33,12 @@ class CntkReader:
         self.version = cntk_reader.__version__
         cntk_reader.set_threads(WORKERS)
         size = BATCH
-        if suffix == "ctf":
+        self.has_ids = suffix == "ids"
+        ids = "int32" if self.has_ids else None
+        if suffix != "cbf":
             # The label is one sample a sequence: it makes minibatches count sequences.
             streams = {
-                "ids": cntk_reader.StreamDef(shape=TOKENS, is_sparse=True),
+                "ids": cntk_reader.StreamDef(shape=TOKENS, is_sparse=True, ids=ids),
                 "label": cntk_reader.StreamDef(shape=LABELS, is_sparse=True, defines_mb_size=True),
             }
             data: Any = cntk_reader.CTFDeserializer(folder / "tokens.ctf", streams)
@@ -48,7 +50,8 @@ class CntkReader:
     def batches(self) -> Iterator[Batch]:
         """One sweep, or what is left of it."""
         for minibatch in next(self.source.epochs()):
-            ids, _mask = minibatch["ids"].padded_indices(PADDING)
+            words = minibatch["ids"]
+            ids, _mask = words.padded(PADDING) if self.has_ids else words.padded_indices(PADDING)
             yield torch.from_numpy(ids), torch.from_numpy(minibatch["label"].indices())
 
     def state(self) -> Any:
@@ -182,6 +185,34 @@ def _pad_arrays(samples: list[dict[str, Any]]) -> Batch:
     return _pad([(torch.from_numpy(sample["ids"].copy()), int(sample["label"])) for sample in samples])
 
 
+class Grain(_Stateful):
+    """Grain over the mapped file: a global shuffle, padded batches, worker processes; its iterator has the state."""
+
+    def __init__(self, folder: Path, is_stateful: bool) -> None:
+        from importlib.metadata import version
+
+        import grain
+
+        self.version = version("grain")
+        data = grain.MapDataset.source(_Mapped(folder)).shuffle(seed=1)
+        batches = data.to_iter_dataset().batch(BATCH, batch_fn=_pad)
+        self.loader = batches.mp_prefetch(grain.MultiprocessingOptions(num_workers=WORKERS))
+        self.iterator = iter(self.loader)
+
+    def batches(self) -> Iterator[Batch]:
+        """One sweep, or what is left of it."""
+        yield from self.iterator
+        self.iterator = iter(self.loader)
+
+    def state(self) -> Any:
+        """The state after the batch delivered last."""
+        return self.iterator.get_state()
+
+    def load(self, state: Any) -> None:
+        """Continues from a state."""
+        self.iterator.set_state(state)
+
+
 def _loader(is_stateful: bool) -> Any:
     if not is_stateful:
         return torch.utils.data.DataLoader
@@ -196,6 +227,7 @@ def open_loader(name: str, folder: Path, is_stateful: bool) -> Any:
         "dataloader": DataLoader,
         "dataloader-batches": BatchLoader,
         "datasets": HuggingFace,
+        "grain": Grain,
         "mosaicml-streaming": Mosaic,
     }
     if name.startswith("cntk-reader"):

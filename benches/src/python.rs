@@ -1,5 +1,5 @@
 //! Batches of padded token ids in Python, beside the loaders that trainers use: PyTorch's
-//! DataLoader, HF datasets, mosaicml-streaming.
+//! DataLoader, HF datasets, mosaicml-streaming, Grain.
 
 use crate::Outcome;
 use crate::comparison::Goal;
@@ -20,7 +20,7 @@ const CPUS: usize = 2;
 /// What is installed beside PyTorch, into its environment. By one command, so that the versions fit
 /// each other, and by uv: pip tries one version after the other of packages that contradict each
 /// other, for more than ten minutes, where uv takes seconds.
-const PACKAGES: [&str; 3] = ["datasets", "mosaicml-streaming", "torchdata"];
+const PACKAGES: [&str; 4] = ["datasets", "grain", "mosaicml-streaming", "torchdata"];
 
 /// A loader of `benches/python/loaders.py`.
 struct Loader {
@@ -33,12 +33,14 @@ struct Loader {
     is_own: bool,
 }
 
-const LOADERS: [Loader; 6] = [
+const LOADERS: [Loader; 8] = [
     Loader { id: "cntk-reader-ctf", name: "cntk-reader", data: "tokens.ctf", is_own: true },
+    Loader { id: "cntk-reader-ids", name: "cntk-reader", data: "tokens.ctf, `ids`", is_own: true },
     Loader { id: "cntk-reader-cbf", name: "cntk-reader", data: "tokens.cbf", is_own: true },
     Loader { id: "dataloader", name: "DataLoader", data: "tokens.npy", is_own: false },
     Loader { id: "dataloader-batches", name: "DataLoader, whole batches", data: "tokens.npy", is_own: false },
     Loader { id: "datasets", name: "HF datasets", data: "arrow", is_own: false },
+    Loader { id: "grain", name: "Grain", data: "tokens.npy", is_own: false },
     Loader { id: "mosaicml-streaming", name: "mosaicml-streaming", data: "mds", is_own: false },
 ];
 
@@ -273,9 +275,9 @@ open loader whose workers exist. Memory is the most that was found in a sweep, o
 counts once (PSS). Resuming: half a sweep was read and the state saved; a new process opens the loader, loads the state and gets the first batch.
 Lost and repeated are the sequences that the two halves have together not or twice. By digest, each loader has delivered all sequences and labels in a sweep that is not timed.
 
-How each shuffles: this library all data (window of 128 chunks); DataLoader by a permutation; HF datasets 64 shards and a buffer of 10,000; mosaicml-streaming by its default, one
-canonical node. DataLoader reads a file that is mapped into memory and pads by `pad_sequence`; `whole batches` has a sampler of batches, and one NumPy gather a batch.
-States are those of torchdata's StatefulDataLoader and its samplers, and of mosaicml's StreamingDataLoader. Persistent workers everywhere, other settings as they are by default.",
+How each shuffles: this library all data (window of 128 chunks); DataLoader by a permutation; HF datasets 64 shards and a buffer of 10,000; Grain by a permutation; mosaicml-streaming by its default, one
+canonical node. DataLoader and Grain read a file that is mapped into memory and pad by `pad_sequence`; `whole batches` has a sampler of batches, and one NumPy gather a batch.
+States are those of torchdata's StatefulDataLoader and its samplers, of Grain's iterators, and of mosaicml's StreamingDataLoader. Persistent workers everywhere, other settings as they are by default.",
         sizes[0], sizes[1], sizes[2], options.repetitions,
     ))
 }

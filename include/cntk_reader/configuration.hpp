@@ -31,36 +31,6 @@ namespace reader {
 
 class UserDeserializer;
 
-namespace detail {
-
-/// The name of a type in CNTK's language. A number that is no type's is refused when the reader is
-/// opened.
-inline std::string WordOf(ElementType element) {
-  switch (element) {
-    case ElementType::kFloat:
-      return "float32";
-    case ElementType::kDouble:
-      return "float64";
-    case ElementType::kFloat16:
-      return "float16";
-    case ElementType::kInt16:
-      return "int16";
-    case ElementType::kUInt8:
-      return "uint8";
-    case ElementType::kInt32:
-      return "int32";
-    case ElementType::kInt64:
-      return "int64";
-    case ElementType::kBFloat16:
-      return "bfloat16";
-    case ElementType::kBool:
-      return "bool";
-  }
-  return std::to_string(static_cast<std::uint32_t>(element));
-}
-
-}  // namespace detail
-
 /// What a reader does with the sequences of its deserializers: order, modes, tolerance. An aggregate: set
 /// what is to differ from the default, in C++20 also by designated initializers.
 struct ReaderOptions {

@@ -234,6 +234,12 @@ class ImageDeserializerBase {
     users_.emplace_back(std::move(name), std::move(transform));
     return Self();
   }
+  /// Type of the values of images (`element`; default: the reader's `precision`). With kUInt8 pixels stay the
+  /// bytes that they are; Mean, Color and Intensity are refused then.
+  Derived& Element(ElementType element) & {
+    element_ = element;
+    return Self();
+  }
   /// Decodes images to one channel (`grayscale`; default: false).
   Derived& Grayscale(bool grayscale = true) & { return Flag("grayscale", grayscale); }
   /// Each image stands for ten sequences, the views of Crop::MultiView (`multiViewCrop`; default: false).
@@ -266,6 +272,7 @@ class ImageDeserializerBase {
   Derived&& AddTransform(std::string name, std::shared_ptr<Transform> transform) && {
     return std::move(AddTransform(std::move(name), std::move(transform)));
   }
+  Derived&& Element(ElementType element) && { return std::move(Element(element)); }
   Derived&& Grayscale(bool grayscale = true) && { return std::move(Grayscale(grayscale)); }
   Derived&& Draws(std::string stream) && { return std::move(Draws(std::move(stream))); }
   Derived&& MultiView(bool multi_view = true) && { return std::move(MultiView(multi_view)); }
@@ -302,6 +309,7 @@ class ImageDeserializerBase {
     Options features, labels, draws;
     for (const Options& transform : transforms_) features.AddSection("transforms", transform);
     if (transforms_.empty()) features.Text("transforms", "()");  // The key marks the stream of images.
+    if (element_) features.Text("element", WordOf(*element_));
     labels.Whole("labelDim", classes_);
     draws.Flag("draw", true);
     Streams streams = {{features_, std::move(features)}, {labels_, std::move(labels)}};
@@ -315,6 +323,7 @@ class ImageDeserializerBase {
   std::optional<std::string> draws_;
   std::size_t classes_;
   std::vector<Options> transforms_;
+  std::optional<ElementType> element_;
   Transforms users_;
 };
 

@@ -8,6 +8,7 @@
 #include <cntk_reader.h>
 
 #include <cntk_reader/error.hpp>
+#include <cntk_reader/stream.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,32 @@
 namespace cntk {
 namespace reader {
 namespace detail {
+
+/// The name of a type in CNTK's language. A number that is no type's is refused when the reader is
+/// opened.
+inline std::string WordOf(ElementType element) {
+  switch (element) {
+    case ElementType::kFloat:
+      return "float32";
+    case ElementType::kDouble:
+      return "float64";
+    case ElementType::kFloat16:
+      return "float16";
+    case ElementType::kInt16:
+      return "int16";
+    case ElementType::kUInt8:
+      return "uint8";
+    case ElementType::kInt32:
+      return "int32";
+    case ElementType::kInt64:
+      return "int64";
+    case ElementType::kBFloat16:
+      return "bfloat16";
+    case ElementType::kBool:
+      return "bool";
+  }
+  return std::to_string(static_cast<std::uint32_t>(element));
+}
 
 /// Options of the C interface, with value semantics. Keys are those of CNTK's language. Setters leave an
 /// option alone if the value is empty; the library refuses values that the option cannot have.

@@ -125,7 +125,8 @@ class StreamDef:
     * ``broadcast``: of speech: the only frame is repeated for each sample of the first stream
     * ``max_sequence_length``: of speech: longer utterances are left out
     * ``transforms``: of images: what becomes of each: ``[Scale(224, 224, 3)]``
-    * ``dtype``: of text: type of the values of a dense stream, a name such as ``"uint8"`` or a NumPy type; None: ``precision``
+    * ``dtype``: type of the values, a name such as ``"uint8"`` or a NumPy type; None: that of ``precision``. Of text any
+      type, for a dense stream; of images ``"uint8"``, which keeps their bytes
     * ``ids``: of text: each sample of a sparse stream is ``index:1``, and its index is delivered, as ``"int32"`` or ``"int64"``
     """
 

@@ -249,11 +249,16 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
     streams: Section = {}
     found = set()
     for name, stream in check_streams(images.streams).items():
+        if stream.dtype is not None and stream.field != "image":
+            raise ValueError(f"{kind}: the stream {name!r} has dtype={stream.dtype!r}, which streams of images alone have.")
+        if stream.ids is not None:
+            raise ValueError(f"{kind}: the stream {name!r} has 'ids', which streams of text alone have. Call indices() of a stream.")
         if stream.field == "image":
             transforms = transform_sections(stream.transforms or ())
             if images.transpose:
                 transforms.append(Transpose().section())
-            streams[name] = {"transforms": transforms}
+            element = {} if stream.dtype is None else {"element": str(stream.dtype)}
+            streams[name] = {"transforms": transforms, **element}
         elif stream.field == "label":
             streams[name] = {"labelDim": stream.size}
         elif stream.field == "draw":

@@ -241,6 +241,85 @@ class Images(unittest.TestCase):
                     self.assertEqual(minibatch["y"].csr.indices.tolist(), [7, 6])
 
 
+class Bytes(unittest.TestCase):
+    """Streams of uint8."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.map = Path(folder.name, "a.map")
+        random = np.random.default_rng(5)
+        lines = []
+        for number in range(20):
+            pixels = random.integers(256, size=(9 + number % 3, 8, 3), dtype=np.uint8)
+            path = Path(folder.name, f"{number}.bmp")
+            path.write_bytes(bitmap(pixels))
+            lines.append(f"{path}\t{number % 7}\n")
+        self.map.write_text("".join(lines))
+
+    def source(self, dtype, *transforms):
+        streams = StreamDefs(x=StreamDef("image", transforms=transforms, dtype=dtype), y=StreamDef("label", 7))
+        source = MinibatchSource(
+            ImageDeserializer(self.map, streams, reproducible_transforms=True), minibatch_size=6, max_sweeps=2
+        )
+        self.addCleanup(source.close)
+        return source
+
+    def test_pixels_stay_bytes(self):
+        crop = Crop("RandomSide", side_ratio=(0.5, 1.0), jitter=True)
+        for scale in (Scale(5, 4, 3, "cubic"), Scale(5, 4, 3, "linear", "pad", 9)):
+            floats, found = (self.source(dtype, crop, scale) for dtype in (None, "uint8"))
+            self.assertEqual((found.streams["x"].dtype, found.streams["y"].dtype), (np.uint8, np.float32))
+            count = 0
+            for one, other in zip(floats, found):
+                self.assertEqual(other["x"].array.dtype, np.uint8)
+                np.testing.assert_array_equal(one["x"].array, other["x"].array)
+                np.testing.assert_array_equal(one["y"].indices(), other["y"].indices())
+                count += other["x"].num_samples
+            self.assertEqual(count, 40)
+
+    def test_transforms_with_fractions_are_refused(self):
+        self.source("uint8", Color(), Scale(4, 4, 3))
+        with self.assertRaisesRegex(ReaderError, "The transform 'Color' makes fractions .* 'dtype' to float32"):
+            self.source("uint8", Color(brightness=0.2), Scale(4, 4, 3))
+
+    def test_transforms_of_users(self):
+        class Invert(Transform):
+            def apply(self, image, random):
+                return 255 - image
+
+        class Halve(Transform):
+            def result(self, image):
+                return image._replace(dtype=np.dtype(np.float32))
+
+            def apply(self, image, random):
+                return image.astype(np.float32) / 2
+
+        plain, inverted = self.source("uint8", Scale(4, 4, 3)), self.source("uint8", Scale(4, 4, 3), Invert())
+        for one, other in zip(plain, inverted):
+            np.testing.assert_array_equal(255 - one["x"].array, other["x"].array)
+        with self.assertRaisesRegex(ReaderError, "The transform .* makes other values than uint8"):
+            list(self.source("uint8", Scale(4, 4, 3), Halve()))
+
+    def test_other_streams_have_no_dtype(self):
+        for stream in (StreamDef("label", 7, dtype="uint8"), StreamDef("draw", dtype="uint8")):
+            with self.assertRaisesRegex(ValueError, "dtype='uint8', which streams of images alone have"):
+                ImageDeserializer("m", {"x": StreamDef("image"), "y": stream}).section()
+        with self.assertRaisesRegex(ReaderError, "no type of values.*Expected one of the words uint8, float32"):
+            self.source("int16", Scale(4, 4, 3))
+
+    def test_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "a.ctf")
+            path.write_text("|x 0 1 2 3 4 5\n|x 250 251 252 253 254 255\n")
+            stream = StreamDef(shape=(1, 2, 3), dtype="uint8", transforms=[Transpose()])
+            with MinibatchSource(CTFDeserializer(path, {"x": stream}), randomize=False, max_sweeps=1) as source:
+                array = source.next_minibatch(10)["x"].array
+            expected = np.array([[0, 3, 1, 4, 2, 5], [250, 253, 251, 254, 252, 255]], np.uint8)
+            self.assertEqual(array.dtype, np.uint8)
+            np.testing.assert_array_equal(array.reshape(2, 6), expected)
+
+
 class Follow(Transform):
     """Notes what it is told, and changes nothing."""
 

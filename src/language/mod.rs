@@ -10,6 +10,7 @@ mod binary;
 mod brackets;
 mod composite;
 mod convert;
+mod element;
 mod expand;
 mod file;
 mod images;

@@ -2,11 +2,11 @@
 
 use super::composite::{AUTO_WINDOW, read_level};
 use super::convert::WidenedInt;
+use super::element;
 use super::options::{Quirks, TextOptions, TextStream, WindowSize};
 use super::section::Section;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
-use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::option;
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Storage};
@@ -205,7 +205,7 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
 }
 
 /// `element`, the type of a stream's values, and `ids`, the type of the numbers of classes that are
-/// delivered in place of sparse samples. CNTK ignores both, and so does a reader in its place.
+/// delivered in place of sparse samples.
 fn read_element(
     section: &Section,
     name: &str,
@@ -213,29 +213,8 @@ fn read_element(
     precision: ElementType,
 ) -> Result<(Option<ElementType>, bool)> {
     let is_sparse = storage == Storage::SparseCsc;
-    let read = |key: &str, types: &[ElementType]| -> Result<Option<ElementType>> {
-        if !section.is_native() || !section.exists_here(key) {
-            return Ok(None);
-        }
-        let word = section.text(key)?;
-        let element = types.iter().copied().find(|element| element.name().eq_ignore_ascii_case(&word));
-        if let Some(element) = element {
-            return Ok(Some(element));
-        }
-        let message = format!(
-            "The value of {} is '{word}', which is no type of values.",
-            option::at(section.path(), key)
-        );
-        let names: Vec<&str> = types.iter().map(|element| element.name()).collect();
-        let suggested = match nearest(&word.to_ascii_lowercase(), &names.iter().copied().collect()) {
-            Some(name) => format!(" Did you mean '{name}'?"),
-            None => String::new(),
-        };
-        let detail = format!("Expected one of the words {}.{suggested}", names.join(", "));
-        Err(section.blame(key, Error::config(InvalidArgument, message).with_detail(detail).in_stream(name)))
-    };
-    let element = read("element", ElementType::ALL)?;
-    let ids = read("ids", &[ElementType::Int32, ElementType::Int64])?;
+    let element = element::read(section, "element", name, ElementType::ALL)?;
+    let ids = element::read(section, "ids", name, &[ElementType::Int32, ElementType::Int64])?;
     let refuse = |key: &str, message: String, detail: &str| {
         let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(name);
         Err(section.blame(key, error))

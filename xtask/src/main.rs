@@ -65,7 +65,7 @@ cargo xtask COMMAND [OPTIONS]
                            under target/oracle and target/speech-peers
       --images             JPEG images and their transforms, beside CNTK, decoders, and PyTorch's DataLoader, which it installs
                            under target/oracle and target/image-peers (5 GB)
-      --python             padded token ids in Python, beside PyTorch's DataLoader, HF datasets and mosaicml-streaming, which it
+      --python             padded token ids in Python, beside PyTorch's DataLoader, HF datasets, mosaicml-streaming and Grain, which it
                            installs under target/torch (7 GB)
       --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316, of
                            features of speech 160, of images 115)

@@ -1,5 +1,6 @@
 //! Images in memory: what decoders make, transforms change and packers copy.
 
+use crate::sequence::ValueForm;
 use crate::stream::ElementType;
 
 /// What is known of an image without its pixels.
@@ -113,6 +114,21 @@ impl Pixels {
             Pixels::Bytes(values) => values.truncate(count),
             Pixels::Floats(values) => values.truncate(count),
             Pixels::Doubles(values) => values.truncate(count),
+        }
+    }
+
+    /// The values as a stream of this type stores them. `None`: they are of another type.
+    pub fn stored(&self, element: ElementType) -> Option<(&[u8], ValueForm)> {
+        match (self, element) {
+            (Pixels::Bytes(values), ElementType::UInt8) => Some((values, ValueForm::Whole)),
+            (Pixels::Bytes(values), _) => Some((values, ValueForm::Byte)),
+            (Pixels::Floats(values), ElementType::Float) => {
+                Some((bytemuck::cast_slice(values), ValueForm::Whole))
+            }
+            (Pixels::Doubles(values), ElementType::Double) => {
+                Some((bytemuck::cast_slice(values), ValueForm::Whole))
+            }
+            _ => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Common, transforms};
 use crate::language::composite::read_level;
+use crate::language::element;
 use crate::language::options::ImageOptions;
 use crate::language::section::Section;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
@@ -20,7 +21,9 @@ pub(super) fn read(base64: bool, section: &Section, common: Common<'_>) -> Resul
     let stream = section.section("input")?.child(&options.features)?;
     let transforms =
         transforms::read(&stream, common.scope).map_err(|error| error.in_stream(&options.features))?;
-    Ok(ImageOptions { reproducible, transforms, ..options })
+    let types = [ElementType::UInt8, common.element];
+    let pixels = element::read(&stream, "element", &options.features, &types)?.unwrap_or(common.element);
+    Ok(ImageOptions { reproducible, transforms, pixels, ..options })
 }
 
 /// Reads a section without its transforms.
@@ -57,6 +60,7 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
         max_pixels,
         reproducible: false,
         element,
+        pixels: element,
         confinement: cntk_reader_core::file::Confinement::default(),
         as_cntk: false,
         max_errors: 0,

@@ -49,6 +49,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         max_pixels: image::read_max_pixels(section)?,
         reproducible: section.get_or("reproducibleTransforms", false)?,
         element,
+        pixels: element,
         confinement: cntk_reader_core::file::Confinement::default(),
         as_cntk: false,
         max_errors: 0,

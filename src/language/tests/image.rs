@@ -62,6 +62,7 @@ fn defaults() {
         max_pixels: 1 << 28,
         reproducible: false,
         element: ElementType::Float,
+        pixels: ElementType::Float,
         confinement: cntk_reader_core::file::Confinement::default(),
         as_cntk: false,
         max_errors: 0,
@@ -81,6 +82,7 @@ fn defaults() {
         max_pixels: 7,
         reproducible: true,
         element: ElementType::Double,
+        pixels: ElementType::Double,
         ..expected
     };
     let input = "a=[labelDim=10]\nb=[transforms=()]\nc=[x=1]\nd=5";

@@ -3,6 +3,7 @@
 use super::{of_module, streams};
 use crate::language::values::{Value, Values};
 use cntk_reader_core::error::ExceptionClass::InvalidArgument;
+use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_images::transform::{Interpolation, ScaleMode};
 use std::path::Path;
@@ -300,6 +301,8 @@ struct Images {
     draws: String,
     classes: usize,
     transforms: Vec<Transform>,
+    /// Type of the images' values.
+    element: Option<ElementType>,
 }
 
 impl Images {
@@ -321,10 +324,11 @@ impl Images {
             stream
         };
         let transforms = self.transforms.iter().map(|Transform(values)| Value::Section(values.clone()));
-        let mut all = vec![
-            (&**features, stream("transforms", Value::List(transforms.collect()))),
-            (&**labels, stream("labelDim", self.classes.into())),
-        ];
+        let mut images = stream("transforms", Value::List(transforms.collect()));
+        if let Some(element) = self.element {
+            images.set("element", element.name());
+        }
+        let mut all = vec![(&**features, images), (&**labels, stream("labelDim", self.classes.into()))];
         if !draws.is_empty() {
             all.push((&**draws, stream("draw", true.into())));
         }
@@ -351,7 +355,18 @@ macro_rules! images {
                     draws: String::new(),
                     classes,
                     transforms: Vec::new(),
+                    element: None,
                 })
+            }
+
+            /// Type of the values of images (`element`; default: that of
+            /// [`ReaderOptions::precision`](crate::ReaderOptions::precision)). With
+            /// [`ElementType::UInt8`] pixels stay the bytes that they are; [`Mean`], [`Color`] and
+            /// [`Intensity`] are refused then.
+            #[must_use]
+            pub fn element(mut self, element: ElementType) -> $name {
+                self.0.element = Some(element);
+                self
             }
 
             /// Adds a transform, which follows those added before. None is added by itself: without a [`Transpose`], samples

@@ -332,6 +332,9 @@ pub const DECLARED: &[Declared] = &[
         "(not in CNTK) random transforms depend on nothing but their seed, the sweep and the sequence; see below"),
     option(Images, ("transforms", "transforms"), (List, Nothing), [Method("add_transform"), Method("AddTransform"), Key("transforms")],
         "(stream of images) what is done to each image, in this order; see below"),
+    option(Images, ("image_element", "element"), (Choice(&["uint8", "float32", "float64"]), Depends("that of `precision`")),
+        [Method("element"), Method("Element"), Key("dtype")],
+        "(stream of images; not in CNTK) type of the values: `uint8`, or that of `precision`; see [bytes](images.md#bytes)"),
 
     option(Crop, ("crop_type", "cropType"), (Choice(&["Center", "RandomSide", "RandomArea", "MultiView10"]), Is("Center")),
         [Fixed("Crop::random"), Fixed("Crop::Random"), Key("kind")],

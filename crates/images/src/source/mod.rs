@@ -76,7 +76,7 @@ impl Common {
         users: &[(String, Arc<dyn UserTransform>)],
         label_dim: u32,
     ) -> Result<Common> {
-        let chain = Chain::new(&options.transforms, users, options.element, options.reproducible)
+        let chain = Chain::new(&options.transforms, users, options.pixels, options.reproducible)
             .map_err(|error| error.in_stream(&options.features))?
             .in_cntks_place(options.as_cntk);
         let asked = chain.channels();
@@ -85,7 +85,7 @@ impl Common {
         let shape = chain.shape(None).map_or(vec![UNKNOWN_DIMENSION], |shape| shape.to_vec());
         let labels = if options.dense_labels { Storage::Dense } else { Storage::SparseCsc };
         let mut streams = vec![
-            stream(&options.features, Storage::Dense, shape),
+            StreamInfo::new(&options.features, Storage::Dense, options.pixels, shape),
             stream(&options.labels, labels, vec![label_dim as usize]),
         ];
         let draws = options.draws.iter();

@@ -18,7 +18,7 @@ pub struct ImageOptions {
     pub base64: bool,
     /// Name of the stream of images.
     pub features: String,
-    /// Transforms of each image, in this order. The values are cast to `element` at the end.
+    /// Transforms of each image, in this order. The values are cast to `pixels` at the end.
     pub transforms: Vec<TransformOptions>,
     /// Name of the stream of labels.
     pub labels: String,
@@ -42,8 +42,10 @@ pub struct ImageOptions {
     pub max_pixels: u64,
     /// Random transforms depend on nothing but seed, sweep and sequence (`reproducibleTransforms`).
     pub reproducible: bool,
-    /// Type of the values.
+    /// Type of the values of labels and draws.
     pub element: ElementType,
+    /// Type of the values of images: `element`, or `UInt8` (`element` of their stream).
+    pub pixels: ElementType,
     /// Where the paths may lead that the file names (`confinePaths`).
     pub confinement: Confinement,
     /// The reader stands in CNTK's place: what CNTK 2.7 scrambles or fails for stays as it is

@@ -204,7 +204,7 @@ pub(super) fn fetch(
                 plan: Plan::default(),
                 shape: [0; 3],
                 label: Label::new(&common),
-                draws: Draws::new(common.streams[0].element),
+                draws: Draws::new(common.streams.get(2).map_or(ElementType::Float, |draws| draws.element)),
                 held: Held::default(),
             })
         });
@@ -334,10 +334,8 @@ impl FetchedData for FetchedImage {
                 return Loaded::Data(SequenceView { samples: 1, values, form, kind: ViewKind::Dense });
             }
         }
-        let (values, form) = match &self.image.pixels {
-            Pixels::Bytes(values) => (values.as_slice(), ValueForm::Byte),
-            Pixels::Floats(values) => (bytemuck::cast_slice(values), ValueForm::Whole),
-            Pixels::Doubles(values) => (bytemuck::cast_slice(values), ValueForm::Whole),
+        let Some((values, form)) = self.image.pixels.stored(self.common.streams[0].element) else {
+            return Loaded::Invalid;
         };
         Loaded::Data(SequenceView { samples: 1, values, form, kind: ViewKind::Dense })
     }

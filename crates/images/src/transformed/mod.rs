@@ -25,10 +25,10 @@ use cntk_reader_core::format::{
     IncrementalTable, Joinable, Lengths, Listing, ListingDeserializer, SequenceFacts, SourceFacts,
     SourceMemory,
 };
-use cntk_reader_core::image::{Image, Pixels};
+use cntk_reader_core::image::Image;
 use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::sequence::{
-    ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ValueForm, ViewKind,
+    ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ViewKind,
 };
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader_core::{Error, Result};
@@ -453,16 +453,7 @@ impl FetchedData for Sequence {
 
     fn view(&self, stream: usize) -> Loaded<'_> {
         let Some((target, output)) = self.output(stream) else { return self.inner.sequence(stream, 0) };
-        let (values, form) = match &output.values {
-            Pixels::Bytes(values) => (values.as_slice(), ValueForm::Byte),
-            Pixels::Floats(values) if target.element == ElementType::Float => {
-                (bytemuck::cast_slice(values), ValueForm::Whole)
-            }
-            Pixels::Doubles(values) if target.element == ElementType::Double => {
-                (bytemuck::cast_slice(values), ValueForm::Whole)
-            }
-            _ => return Loaded::Invalid,
-        };
+        let Some((values, form)) = output.values.stored(target.element) else { return Loaded::Invalid };
         Loaded::Data(SequenceView { samples: output.samples, values, form, kind: ViewKind::Dense })
     }
 

@@ -33,7 +33,7 @@ fn info_of(shape: [usize; 3], element: ElementType) -> Result<ImageInfo> {
             width,
             height,
             channels,
-            depth: Depth::Element(element),
+            depth: if element == ElementType::UInt8 { Depth::Byte } else { Depth::Element(element) },
             order: PixelOrder::Interleaved,
         }),
         _ => {
@@ -150,6 +150,16 @@ fn load(
     image.planar = false;
     let values = part * region.height as usize;
     match element {
+        ElementType::UInt8 => {
+            let mut bytes = match std::mem::take(&mut image.pixels) {
+                Pixels::Bytes(bytes) => bytes,
+                _ => Vec::new(),
+            };
+            bytes.clear();
+            room::reserve(&mut bytes, values, room::IMAGE)?;
+            rows.for_each(|row| bytes.extend_from_slice(row));
+            image.pixels = Pixels::Bytes(bytes);
+        }
         ElementType::Double => {
             let mut doubles = match std::mem::take(&mut image.pixels) {
                 Pixels::Doubles(doubles) => doubles,

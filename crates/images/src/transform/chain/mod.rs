@@ -88,13 +88,21 @@ impl Chain {
         element: ElementType,
         reproducible: bool,
     ) -> Result<Chain> {
-        if !element.is_real() {
+        if !element.is_real() && element != ElementType::UInt8 {
             let message =
-                format!("Transforms change images of float32 or float64, not of {}.", element.name());
-            let detail = "Deliver the stream as float32, or remove its transforms.";
+                format!("Images have values of uint8, float32 or float64, not of {}.", element.name());
+            let detail = "Set ‹element› to one of them, or remove the transforms of the stream.";
             return Err(Error::argument(message).with_detail(detail));
         }
         let stages = options.iter().map(|options| Stage::new(options, users)).collect::<Result<Vec<_>>>()?;
+        if element == ElementType::UInt8
+            && let Some(name) = stages.iter().find_map(Stage::with_fractions)
+        {
+            let message =
+                format!("The transform '{name}' makes fractions of pixels, and the stream is uint8.");
+            let detail = "Remove it and let the model normalize its input, or set ‹element› to float32.";
+            return Err(Error::argument(message).with_detail(detail));
+        }
         let engines = || Mutex::new(stages.iter().map(|_| Engines::default()).collect());
         let engines = (!reproducible).then(engines);
         let kinds: Vec<u64> = stages.iter().map(Stage::kind).collect();
@@ -218,17 +226,25 @@ impl Chain {
             image.channels = channels;
         }
         if image.depth != Depth::Byte {
-            image.depth = Depth::Element(self.element);
+            image.depth = self.depth();
         }
         plan.result = image;
         Ok(())
+    }
+
+    /// Type of the values that transforms compute with.
+    fn depth(&self) -> Depth {
+        match self.element {
+            ElementType::UInt8 => Depth::Byte,
+            element => Depth::Element(element),
+        }
     }
 
     /// Finds out what the step that was planned last makes of the view, and what it looks at for that.
     fn follow(&self, plan: &mut Plan, frame: &mut Frame, before: ImageInfo, after: ImageInfo) -> Result<()> {
         let place = plan.steps.len().saturating_sub(1);
         let Some(&Planned { step, .. }) = plan.steps.last() else { return Ok(()) };
-        let is_in_place = before.depth == Depth::Element(self.element);
+        let is_in_place = before.depth == self.depth();
         let mut is_new = false;
         match step {
             Step::Keep => {}
@@ -423,6 +439,16 @@ impl Stage {
         })
     }
 
+    /// The name of a transform that computes values between those of bytes.
+    fn with_fractions(&self) -> Option<&'static str> {
+        match self {
+            Stage::Mean(Some(_)) => Some("Mean"),
+            Stage::Color(options) if !color::is_off(options) => Some("Color"),
+            Stage::Intensity(Some(_), _) => Some("Intensity"),
+            _ => None,
+        }
+    }
+
     /// A number for its kind: random transforms of one kind, in two lists, draw the same numbers
     /// for a sequence. Transforms of users are of one kind if their names are equal up to a `#`.
     fn kind(&self) -> u64 {
@@ -500,6 +526,12 @@ impl Stage {
             Stage::User { transform, name, .. } => {
                 *image = transform.result(*image)?;
                 check_size(image, &format!("An image after the transform '{name}'"))?;
+                if element == ElementType::UInt8 && image.depth != Depth::Byte {
+                    let message =
+                        format!("The transform '{name}' makes other values than uint8 of an image.");
+                    let detail = "The stream is uint8: return bytes, or set ‹element› to float32.";
+                    return Err(Error::user(message).with_detail(detail));
+                }
                 *is_image = image.order == PixelOrder::Interleaved;
                 let random = u64::from(source.next()) << 32 | u64::from(source.next());
                 Step::User { random, drawn, result: *image }
