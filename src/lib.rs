@@ -125,7 +125,7 @@ pub use cntk_reader_core::option::FrontEnd;
 pub use cntk_reader_core::runtime::cancel::Canceller;
 pub use cntk_reader_core::runtime::log::{Level as LogLevel, set_sink as set_log_sink};
 pub use cntk_reader_core::runtime::pool::{set_threads, threads};
-pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo, bf16, f16};
+pub use cntk_reader_core::stream::{Element, ElementType, Ids, Storage, StreamInfo, bf16, f16};
 pub use cntk_reader_engine::pack::SparseColumns;
 pub use cntk_reader_engine::pack::layout::{Extent, GAP, Layout, Record, Run};
 pub use cntk_reader_engine::reader::{
@@ -174,7 +174,7 @@ pub mod user {
     };
     pub use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Pixels};
     pub use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
-    pub use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo, bf16, f16};
+    pub use cntk_reader_core::stream::{Element, ElementType, Ids, Storage, StreamInfo, bf16, f16};
 }
 
 // What may move to, or be used from, other threads. A promise: code that breaks it does not compile.

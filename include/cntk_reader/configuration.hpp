@@ -13,6 +13,7 @@
 
 #include <cntk_reader.h>
 
+#include <algorithm>
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/images.hpp>
 #include <cntk_reader/options.hpp>
@@ -171,6 +172,12 @@ class CtfDeserializer {
     Last("Ids").Text("ids", detail::WordOf(element));
     return *this;
   }
+  /// The value that gaps of truncated minibatches have in the stream added last, which has Ids (`padding`;
+  /// default: 0).
+  CtfDeserializer& Padding(std::int64_t value) & {
+    Last("Padding").Text("padding", std::to_string(value));
+    return *this;
+  }
   /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
   /// MiB).
   CtfDeserializer& ChunkSize(std::uint64_t bytes) & {
@@ -206,6 +213,7 @@ class CtfDeserializer {
   CtfDeserializer&& DefinesMinibatchSize() && { return std::move(DefinesMinibatchSize()); }
   CtfDeserializer&& Element(ElementType element) && { return std::move(Element(element)); }
   CtfDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
+  CtfDeserializer&& Padding(std::int64_t value) && { return std::move(Padding(value)); }
   CtfDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
   CtfDeserializer&& MaxErrors(std::uint32_t errors) && { return std::move(MaxErrors(errors)); }
   CtfDeserializer&& SkipSequenceIds(bool skip = true) && { return std::move(SkipSequenceIds(skip)); }
@@ -245,6 +253,7 @@ class CtfDeserializer {
 
   detail::Options options_;
   detail::Streams streams_;
+  std::vector<std::string> renamed_;
 };
 
 /// One or several files in CNTK's binary format. The files describe their streams themselves; all are read.
@@ -263,10 +272,24 @@ class CbfDeserializer {
     return *this;
   }
   /// Delivers the stream that the file calls `in_file` as `name`.
-  CbfDeserializer& Rename(std::string name, const std::string& in_file) & {
-    detail::Options stream;
-    stream.Text("alias", in_file);
-    renamed_.emplace_back(std::move(name), std::move(stream));
+  CbfDeserializer& Rename(const std::string& name, const std::string& in_file) & {
+    // A second name in the file for one stream is refused when the reader is opened.
+    if (std::find(renamed_.begin(), renamed_.end(), name) != renamed_.end())
+      streams_.emplace_back(name, detail::Options());
+    renamed_.push_back(name);
+    Stream(name).Text("alias", in_file);
+    return *this;
+  }
+  /// Delivers the index of each sample of the stream `name`, which is sparse in the file, as a dense integer:
+  /// `kInt32` or `kInt64` (`ids`). Another sample than one entry of value 1 is an error.
+  CbfDeserializer& Ids(const std::string& name, ElementType element) & {
+    Stream(name).Text("ids", detail::WordOf(element));
+    return *this;
+  }
+  /// The value that gaps of truncated minibatches have in the stream `name`, which has Ids (`padding`;
+  /// default: 0).
+  CbfDeserializer& Padding(const std::string& name, std::int64_t value) & {
+    Stream(name).Text("padding", std::to_string(value));
     return *this;
   }
   /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
@@ -283,8 +306,14 @@ class CbfDeserializer {
 
   // The same for temporary objects, so that calls can be chained.
   CbfDeserializer&& AddFile(const std::string& file) && { return std::move(AddFile(file)); }
-  CbfDeserializer&& Rename(std::string name, const std::string& in_file) && {
-    return std::move(Rename(std::move(name), in_file));
+  CbfDeserializer&& Rename(const std::string& name, const std::string& in_file) && {
+    return std::move(Rename(name, in_file));
+  }
+  CbfDeserializer&& Ids(const std::string& name, ElementType element) && {
+    return std::move(Ids(name, element));
+  }
+  CbfDeserializer&& Padding(const std::string& name, std::int64_t value) && {
+    return std::move(Padding(name, value));
   }
   CbfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
   CbfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
@@ -297,11 +326,19 @@ class CbfDeserializer {
   friend class Deserializer;
 
   detail::Options All() const {
-    return renamed_.empty() ? options_ : detail::WithStreams(options_, renamed_);
+    return streams_.empty() ? options_ : detail::WithStreams(options_, streams_);
+  }
+
+  /// What is said of a stream, by its delivered name.
+  detail::Options& Stream(const std::string& name) {
+    for (auto& [known, stream] : streams_)
+      if (known == name) return stream;
+    streams_.emplace_back(name, detail::Options());
+    return streams_.back().second;
   }
 
   detail::Options options_;
-  detail::Streams renamed_;
+  detail::Streams streams_;
 };
 
 /// Arrays of NumPy (`.npy`), each a dense stream. Row `i` of each is a sample of the sequence with the key

@@ -178,8 +178,20 @@ class HtkMlfDeserializer {
     options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
+  /// Classes are delivered as numbers, dense integers: `kInt32` or `kInt64` (`ids`).
+  HtkMlfDeserializer& Ids(ElementType element) & {
+    options_.inner.Text("ids", detail::WordOf(element));
+    return *this;
+  }
+  /// The value that gaps of truncated minibatches have, with Ids (`padding`; default: 0).
+  HtkMlfDeserializer& Padding(std::int64_t value) & {
+    options_.inner.Text("padding", std::to_string(value));
+    return *this;
+  }
 
   // The same for temporary objects, so that calls can be chained.
+  HtkMlfDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
+  HtkMlfDeserializer&& Padding(std::int64_t value) && { return std::move(Padding(value)); }
   HtkMlfDeserializer&& AddMlfFile(std::string mlf_file) && {
     return std::move(AddMlfFile(std::move(mlf_file)));
   }
@@ -225,8 +237,20 @@ class HtkMlfBinaryDeserializer {
     options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
+  /// Classes are delivered as numbers, dense integers: `kInt32` or `kInt64` (`ids`).
+  HtkMlfBinaryDeserializer& Ids(ElementType element) & {
+    options_.inner.Text("ids", detail::WordOf(element));
+    return *this;
+  }
+  /// The value that gaps of truncated minibatches have, with Ids (`padding`; default: 0).
+  HtkMlfBinaryDeserializer& Padding(std::int64_t value) & {
+    options_.inner.Text("padding", std::to_string(value));
+    return *this;
+  }
 
   // The same for temporary objects, so that calls can be chained.
+  HtkMlfBinaryDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
+  HtkMlfBinaryDeserializer&& Padding(std::int64_t value) && { return std::move(Padding(value)); }
   HtkMlfBinaryDeserializer&& AddMlfFile(std::string mlf_file) && {
     return std::move(AddMlfFile(std::move(mlf_file)));
   }
@@ -318,8 +342,20 @@ class KaldiDeserializer {
     options_.outer.Flag("definesMBSize", defines);
     return *this;
   }
+  /// Classes are delivered as numbers, dense integers: `kInt32` or `kInt64` (`ids`).
+  KaldiDeserializer& Ids(ElementType element) & {
+    options_.inner.Text("ids", detail::WordOf(element));
+    return *this;
+  }
+  /// The value that gaps of truncated minibatches have, with Ids (`padding`; default: 0).
+  KaldiDeserializer& Padding(std::int64_t value) & {
+    options_.inner.Text("padding", std::to_string(value));
+    return *this;
+  }
 
   // The same for temporary objects, so that calls can be chained.
+  KaldiDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
+  KaldiDeserializer&& Padding(std::int64_t value) && { return std::move(Padding(value)); }
   KaldiDeserializer&& Sparse() && { return std::move(Sparse()); }
   KaldiDeserializer&& ContextWindow(std::uint32_t before, std::uint32_t after) && {
     return std::move(ContextWindow(before, after));

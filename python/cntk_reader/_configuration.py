@@ -13,6 +13,7 @@ from ._options import ExactPath, PathOrPattern
 from ._rules import (
     ERRORS,
     FLAG,
+    INT64,
     PATH,
     PATHS,
     POSITIVE,
@@ -108,6 +109,7 @@ _FLAG_OR_NONE = Maybe(FLAG)
     transforms=Maybe(TRANSFORMS),
     dtype=_is_element,
     ids=Maybe(Text(("int32", "int64"))),
+    padding=Maybe(INT64),
 )
 @dataclass(frozen=True)
 class StreamDef:
@@ -127,7 +129,9 @@ class StreamDef:
     * ``transforms``: of images: what becomes of each: ``[Scale(224, 224, 3)]``
     * ``dtype``: type of the values, a name such as ``"uint8"`` or a NumPy type; None: that of ``precision``. Of text any
       type, for a dense stream; of images ``"uint8"``, which keeps their bytes
-    * ``ids``: of text: each sample of a sparse stream is ``index:1``, and its index is delivered, as ``"int32"`` or ``"int64"``
+    * ``ids``: of text, CBF, labels of frames: the samples of a sparse stream have one entry, ``index:1``, and the index is delivered,
+      as ``"int32"`` or ``"int64"``
+    * ``padding``: with ``ids``: the value of gaps in truncated minibatches; None: 0
     """
 
     field: str | None = None
@@ -144,6 +148,7 @@ class StreamDef:
     transforms: Sequence[AnyTransform] | None = None
     dtype: DType | None = None
     ids: str | None = None
+    padding: int | None = None
 
     @property
     def size(self) -> int:
@@ -169,6 +174,12 @@ def check_uses(kind: str, streams: Mapping[str, StreamDef], *used: str) -> None:
                     f"{kind} knows nothing of '{one.name}', which the stream {name!r} has: {one.name}={value!r}. What it knows of a "
                     f"stream: {', '.join(used) or 'its name'}."
                 )
+
+
+def ids_of(stream: StreamDef) -> Section:
+    """The keys of numbers of classes."""
+    keys = {"ids": stream.ids, "padding": stream.padding}
+    return {key: value for key, value in keys.items() if value is not None}
 
 
 @explained(_STREAMS)
@@ -285,7 +296,7 @@ class CTFDeserializer:
     shared_ids: bool = False
 
     def __post_init__(self) -> None:
-        used = ("field", "shape", "is_sparse", "defines_mb_size", "dtype", "ids", "transforms")
+        used = ("field", "shape", "is_sparse", "defines_mb_size", "dtype", "ids", "padding", "transforms")
         check_uses("CTFDeserializer", self.streams, *used)
 
     def section(self) -> Section:
@@ -301,7 +312,7 @@ class CTFDeserializer:
                     "format": "sparse" if stream.is_sparse else "dense",
                     "definesMBSize": stream.defines_mb_size,
                     **({} if stream.dtype is None else {"element": str(stream.dtype)}),
-                    **({} if stream.ids is None else {"ids": stream.ids}),
+                    **ids_of(stream),
                     **_transforms(stream),
                 }
                 for name, stream in self.streams.items()
@@ -335,7 +346,7 @@ class CBFDeserializer:
     """One or several files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of both.
 
     ``streams`` renames: ``{"features": StreamDef("name in the file")}``; others of the file are read as well, and a stream that the
-    file does not have is an error. Shapes and storage are those of the file. ``defines_mb_size`` has no effect, as in CNTK 2.7: a
+    file does not have is an error. With ``ids``, numbers of classes are delivered in place of one-hot samples. Shapes and storage are those of the file. ``defines_mb_size`` has no effect, as in CNTK 2.7: a
     sequence counts as long as its longest stream.
 
     * ``filename``: the path, pattern or list
@@ -349,7 +360,7 @@ class CBFDeserializer:
     shared_ids: bool = False
 
     def __post_init__(self) -> None:
-        check_uses("CBFDeserializer", self.streams, "field", "shape", "is_sparse", "defines_mb_size")
+        check_uses("CBFDeserializer", self.streams, "field", "shape", "is_sparse", "defines_mb_size", "ids", "padding")
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -358,7 +369,7 @@ class CBFDeserializer:
             "module": "CNTKBinaryReader",
             "file": _file(self.filename),
         }
-        renamed: Section = {name: {"alias": stream.field or name} for name, stream in self.streams.items()}
+        renamed: Section = {name: {"alias": stream.field or name, **ids_of(stream)} for name, stream in self.streams.items()}
         if renamed:
             section["input"] = renamed
         if self.keep_data_in_memory:

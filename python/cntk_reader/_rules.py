@@ -253,6 +253,7 @@ TABLE = Table()
 SMALL = Whole(1, 2**31 - 1)
 #: Seeds, which CNTK has in 32 bits.
 SEED = Whole(0, 2**32 - 1)
+INT64 = Whole(-(2**63), 2**63 - 1)
 #: Errors that are tolerated.
 ERRORS = Whole(0, 2**31 - 1)
 

@@ -20,6 +20,7 @@ from ._configuration import (
     check_streams,
     check_uses,
     exact_path,
+    ids_of,
 )
 from ._explain import explained
 from ._images import Base64ImageDeserializer, ImageDeserializer
@@ -29,6 +30,9 @@ from ._rules import FLAG, PATH, Maybe
 _MODULE = "HTKDeserializers"
 #: What is said of streams of frames.
 _OF_FRAMES = ("context", "broadcast", "max_sequence_length", "defines_mb_size")
+
+#: What is said of streams of labels.
+_OF_LABELS = ("shape", "mlf", "is_sparse", "ids", "padding")
 
 
 def _paths(paths: Paths) -> list[ExactPath]:
@@ -106,7 +110,7 @@ def _labels(kind: str, streams: Mapping[str, StreamDef], keys: Section) -> Secti
         raise ValueError(f"{kind} needs the path of a file of labels, StreamDef(mlf=...).")
     files = _paths(stream.mlf)
     file: Section = {"mlfFile": files[0]} if len(files) == 1 else {"mlfFileList": files}
-    return {"type": kind, "module": _MODULE, "input": {name: {**file, "dim": stream.size, **keys}}}
+    return {"type": kind, "module": _MODULE, "input": {name: {**file, "dim": stream.size, **ids_of(stream), **keys}}}
 
 
 @explained(
@@ -130,7 +134,7 @@ class HTKMLFDeserializer:
     phone_boundaries: bool = False
 
     def __post_init__(self) -> None:
-        check_uses("HTKMLFDeserializer", self.streams, "shape", "mlf", "is_sparse")
+        check_uses("HTKMLFDeserializer", self.streams, *_OF_LABELS)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -153,7 +157,7 @@ class HTKMLFBinaryDeserializer:
     streams: Mapping[str, StreamDef]
 
     def __post_init__(self) -> None:
-        check_uses("HTKMLFBinaryDeserializer", self.streams, "shape", "mlf", "is_sparse")
+        check_uses("HTKMLFBinaryDeserializer", self.streams, *_OF_LABELS)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -190,13 +194,13 @@ class LatticeDeserializer:
 class KaldiDeserializer:
     """Kaldi archives: ``{"features": StreamDef(shape=40, scp="feats.scp")}`` or ``StreamDef(..., ark="feats.ark")``.
 
-    With ``is_sparse``, the archive has integer vectors of class numbers.
+    With ``is_sparse``, the archive has integer vectors of class numbers, which are delivered as such with ``ids``.
     """
 
     streams: Mapping[str, StreamDef]
 
     def __post_init__(self) -> None:
-        check_uses("KaldiDeserializer", self.streams, "shape", "is_sparse", "scp", "ark", *_OF_FRAMES)
+        check_uses("KaldiDeserializer", self.streams, "shape", "is_sparse", "ids", "padding", "scp", "ark", *_OF_FRAMES)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -209,6 +213,7 @@ class KaldiDeserializer:
         keys.update(_frames(stream))
         if stream.is_sparse:
             keys["format"] = "sparse"
+        keys.update(ids_of(stream))
         return {"type": "KaldiDeserializer", **_sizes(stream), "input": {name: keys}}
 
 

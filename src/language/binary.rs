@@ -1,5 +1,6 @@
 //! The keys of the binary (CBF) deserializer. The file describes its streams; the configuration may rename them.
 
+use super::element;
 use super::options::{BinaryOptions, WindowSize};
 use super::section::Section;
 use super::text::{self, DEFAULT_CHUNK_SIZE};
@@ -16,7 +17,7 @@ pub(super) struct BinarySection {
 
 /// Reads the section.
 pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySection> {
-    let mut renamed = Vec::new();
+    let (mut renamed, mut ids) = (Vec::new(), Vec::new());
     if section.exists_here("input") {
         let input = section.section("input")?;
         for name in input.keys() {
@@ -25,6 +26,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
             stream.ignore(&["dim", "format", "definesMBSize"]);
             let alias = if stream.exists_here("alias") { stream.text("alias")? } else { name.to_owned() };
             renamed.push((name.to_owned(), alias));
+            ids.extend(element::read_ids(&stream, name)?.map(|ids| (name.to_owned(), ids)));
         }
     }
     let files = section.files("file")?;
@@ -37,6 +39,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
         files,
         shared_ids,
         renamed,
+        ids,
         ignores_unmatched: false,
         keep_data_in_memory,
         log: Logger::new(trace_level),

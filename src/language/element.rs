@@ -1,10 +1,10 @@
-//! Types of the values of single streams, which CNTK does not have.
+//! Types of the values of single streams, and numbers of classes. CNTK has neither.
 
 use super::section::Section;
 use cntk_reader_core::error::ExceptionClass::InvalidArgument;
 use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::option;
-use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::stream::{ElementType, Ids};
 use cntk_reader_core::{Error, Result};
 
 /// The type that `key` names in the section of the stream `name`, one of `types`. CNTK ignores such
@@ -32,4 +32,35 @@ pub(super) fn read(
     };
     let detail = format!("Expected one of the words {}.{suggested}", names.join(", "));
     Err(section.blame(key, Error::config(InvalidArgument, message).with_detail(detail).in_stream(name)))
+}
+
+/// `ids`, the type of the numbers of classes that are delivered in place of one-hot samples, and
+/// `padding`, their value in gaps.
+pub(super) fn read_ids(section: &Section, name: &str) -> Result<Option<Ids>> {
+    let element = read(section, "ids", name, &[ElementType::Int32, ElementType::Int64])?;
+    let has_padding = section.is_native() && section.exists_here("padding");
+    let refuse = |message: String, detail: &str| {
+        let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(name);
+        Err(section.blame("padding", error))
+    };
+    let Some(element) = element else {
+        if !has_padding {
+            return Ok(None);
+        }
+        let message = format!("The stream '{name}' has ‹padding›, and no ‹ids›.");
+        return refuse(message, "Gaps of other streams are 0: set ‹ids›, or leave ‹padding› out.");
+    };
+    if !has_padding {
+        return Ok(Some(Ids { element, padding: 0 }));
+    }
+    let word = section.text("padding")?;
+    let padding = word.parse::<i64>().ok();
+    match padding.filter(|&padding| element == ElementType::Int64 || i32::try_from(padding).is_ok()) {
+        Some(padding) => Ok(Some(Ids { element, padding })),
+        None => {
+            let place = option::at(section.path(), "padding");
+            let message = format!("The value of {place} is '{word}'.");
+            refuse(message, &format!("Expected a whole number of the type {}.", element.name()))
+        }
+    }
 }

@@ -9,7 +9,7 @@ use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
 use cntk_reader_core::option;
 use cntk_reader_core::runtime::log::Logger;
-use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Ids, Storage};
 use cntk_reader_core::{Error, Result};
 use std::collections::HashMap;
 
@@ -200,21 +200,21 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
     check_dim(name, dim).map_err(|error| section.blame("dim", error))?;
     refuse_zero(section, "dim", dim)?;
     let alias = if section.exists_here("alias") { section.text("alias")? } else { name.to_owned() };
-    let (element, is_ids) = read_element(section, name, storage, precision)?;
-    Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size, element, is_ids })
+    let (element, ids) = read_element(section, name, storage, precision)?;
+    Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size, element, ids })
 }
 
-/// `element`, the type of a stream's values, and `ids`, the type of the numbers of classes that are
-/// delivered in place of sparse samples.
+/// `element`, the type of a stream's values, and `ids`: numbers of classes are delivered in place of
+/// sparse samples.
 fn read_element(
     section: &Section,
     name: &str,
     storage: Storage,
     precision: ElementType,
-) -> Result<(Option<ElementType>, bool)> {
+) -> Result<(Option<ElementType>, Option<Ids>)> {
     let is_sparse = storage == Storage::SparseCsc;
     let element = element::read(section, "element", name, ElementType::ALL)?;
-    let ids = element::read(section, "ids", name, &[ElementType::Int32, ElementType::Int64])?;
+    let ids = element::read_ids(section, name)?;
     let refuse = |key: &str, message: String, detail: &str| {
         let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(name);
         Err(section.blame(key, error))
@@ -235,8 +235,7 @@ fn read_element(
             format!("The values of the sparse stream '{name}' cannot be {}.", element.name()),
             "Sparse streams have values of the reader's ‹precision›. For the indices of samples 'index:1' set ‹ids›.",
         ),
-        (_, Some(ids)) => Ok((Some(ids), true)),
-        (element, None) => Ok((element, false)),
+        (element, ids) => Ok((element, ids)),
     }
 }
 

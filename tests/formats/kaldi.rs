@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use cntk_reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::{ElementType, Epoch, ReadConfig, Reader};
 use cntk_reader_tools::speech::{self, SpeechConversion};
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -85,6 +85,10 @@ fn read(settings: &str, deserializers: &str, read: ReadConfig) -> String {
         writeln!(seen, "{keys:?} {}", minibatch.end_of_sweep()).expect("text");
         for stream in minibatch.streams() {
             write!(seen, "{:?} {:?} ", stream.shape(), stream.layout()).expect("text");
+            if let Ok(ids) = stream.dense::<i32>() {
+                writeln!(seen, "{ids:?}").expect("text");
+                continue;
+            }
             match (stream.dense::<f32>(), stream.sparse::<f32>()) {
                 (Ok(values), _) => writeln!(seen, "{values:?}"),
                 (_, Ok(sparse)) => {
@@ -132,4 +136,48 @@ fn archives_and_htk_files_join_by_key() {
         let mixed = format!("{features}]]]:{labels}");
         assert_eq!(read("randomize=false", &mixed, ReadConfig::new(9)), expected);
     }
+}
+
+/// The labels of each minibatch, as numbers of classes.
+fn classes(settings: &str, deserializers: &str) -> Vec<Vec<i64>> {
+    let text = format!("traceLevel=0\n{settings}\ndeserializers=({deserializers})\n");
+    let mut reader =
+        Reader::builder().config_text(&text).and_then(|builder| builder.open()).expect("a reader");
+    let minibatches = reader.epoch(Epoch::sweeps(2).minibatch_size(7)).expect("an epoch");
+    let of_minibatch = |minibatch: cntk_reader::Minibatch| {
+        let stream = minibatch.stream("l").expect("labels");
+        match stream.info().element {
+            ElementType::Int64 => stream.packed::<i64>().expect("ids").values,
+            _ => stream.packed_indices().expect("one-hot").values.into_iter().map(i64::from).collect(),
+        }
+    };
+    minibatches.map(|minibatch| of_minibatch(minibatch.expect("a minibatch"))).collect()
+}
+
+#[test]
+fn classes_are_delivered_as_numbers() {
+    common::quiet();
+    let corpus = Corpus::new();
+    for settings in
+        ["randomize=false", "randomize=true", "frameMode=true", "truncated=true\ntruncationLength=3"]
+    {
+        for sections in [corpus.htk(""), corpus.kaldi("")] {
+            let ids = sections.replace("dim=12", "dim=12;ids=int64;padding=-100");
+            let expected = classes(settings, &sections);
+            assert!(expected.iter().map(Vec::len).sum::<usize>() > 40);
+            assert_eq!(classes(settings, &ids), expected, "{settings}");
+        }
+        let both = [corpus.htk(""), corpus.kaldi("")].map(|sections| {
+            let ids = sections.replace("dim=12", "dim=12;ids=int32;padding=-7");
+            read(settings, &ids, ReadConfig::new(6))
+        });
+        assert_eq!(both[0], both[1]);
+        // In truncated minibatches alone are gaps.
+        assert_eq!(both[0].contains("-7"), settings.starts_with("truncated"), "{}", both[0]);
+    }
+    let boundaries = corpus.htk("").replace("dim=12", "dim=12;ids=int32;phoneBoundaries=true");
+    let text = format!("traceLevel=0\ndeserializers=({boundaries})\n");
+    let error =
+        Reader::builder().config_text(&text).and_then(|builder| builder.open()).expect_err("an error");
+    assert!(error.to_string().contains("has no boundaries of phones"), "{error}");
 }

@@ -3,10 +3,13 @@
 use crate::common::{self, rng::Rng};
 
 use cntk_reader::{
-    CtfDeserializer, ElementType, Epoch, Error, Minibatch, Reader, ReaderOptions, Storage, StreamInfo,
+    CbfDeserializer, CtfDeserializer, ElementType, Epoch, Error, Ids, Minibatch, Reader, ReaderOptions,
+    StreamInfo,
 };
+use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use std::fmt::Write as _;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 fn write(folder: &Path, text: &str) -> PathBuf {
@@ -60,7 +63,7 @@ fn a_file_has_streams_of_several_types() {
     for builder in [of_text, Reader::builder().options(in_order()).ctf(typed)] {
         let reader = builder.open().expect("a reader");
         let ids = reader.stream("w").expect("ids");
-        let expected = StreamInfo::new("w", Storage::Dense, ElementType::Int64, Vec::new()).of_classes(5);
+        let expected = StreamInfo::ids("w", 5, Ids { element: ElementType::Int64, padding: 0 });
         assert_eq!(*ids, expected);
         let minibatches = read(reader, Epoch::sweeps(1).minibatch_size(2)).expect("minibatches");
         let [minibatch] = &minibatches[..] else { panic!("{} minibatches", minibatches.len()) };
@@ -127,6 +130,20 @@ fn seen(minibatches: &[Minibatch], is_ids: bool) -> Seen {
     minibatches.iter().map(of_minibatch).collect()
 }
 
+/// Whole sequences of ids have no gaps; those of truncated minibatches have the stream's padding.
+fn check_gaps(minibatches: &[Minibatch], is_truncated: bool) {
+    for minibatch in minibatches {
+        let stream = minibatch.stream("w").expect("ids");
+        let (layout, values) = (stream.layout(), stream.dense::<i32>().expect("ids"));
+        assert!(is_truncated || layout.lanes == 1 && layout.extent().is_packed);
+        for gap in layout.records.iter().filter(|record| record.is_gap()) {
+            for step in gap.begin as usize..gap.end as usize {
+                assert_eq!(values[layout.column(step, gap.lane as usize)], -100);
+            }
+        }
+    }
+}
+
 #[test]
 fn ids_are_the_indices_of_the_stream_read_one_hot() {
     for seed in 0..if common::is_long() { 200 } else { 12 } {
@@ -139,7 +156,7 @@ fn ids_are_the_indices_of_the_stream_read_one_hot() {
         let ctf = || CtfDeserializer::new(&path).chunk_size(chunk_size);
         let one_hot = || ctf().sparse("w", 300).sparse("t", 70_000).dense("x", 1);
         let ids = || {
-            let ctf = ctf().sparse("w", 300).ids(ElementType::Int32);
+            let ctf = ctf().sparse("w", 300).ids(ElementType::Int32).padding(-100);
             let ctf = ctf.sparse("t", 70_000).ids(ElementType::Int64);
             ctf.dense("x", 1).element(ElementType::UInt8)
         };
@@ -155,6 +172,7 @@ fn ids_are_the_indices_of_the_stream_read_one_hot() {
             };
             let (expected, found) = (read(one_hot()), read(ids()));
             assert_eq!(seen(&found, true), seen(&expected, false), "seed {seed}, {options:?}");
+            check_gaps(&found, options.to_configuration().expect("a text").contains("truncated"));
             for (found, expected) in found.iter().zip(&expected) {
                 let (found, expected) = (found.stream("x").expect("x"), expected.stream("x").expect("x"));
                 let (found, expected) =
@@ -270,5 +288,76 @@ fn precision_and_types_of_streams_are_independent() {
             }
             assert_eq!(count, 500);
         }
+    }
+}
+
+/// Converts a file of [`random_file`].
+fn to_binary(path: &Path) -> PathBuf {
+    let output = path.with_extension("cbf");
+    let options = TextToBinary {
+        input: path.display().to_string(),
+        output: output.display().to_string(),
+        streams: parse_streams("w w sparse 300\nt t sparse 70000\nx x dense 1").expect("streams"),
+        chunk_size: 2000,
+        element: ElementType::Float,
+        ctf2bin_compatible: false,
+    };
+    text_to_binary(&options, &mut |_| ControlFlow::Continue(())).expect("a binary file");
+    output
+}
+
+#[test]
+fn ids_of_binary_files_are_the_indices_of_the_stream_read_one_hot() {
+    for seed in 0..8 {
+        let mut random = Rng::new(seed);
+        let folder = tempfile::tempdir().expect("a folder");
+        let is_even = seed % 2 == 0;
+        let path = to_binary(&random_file(&mut random, folder.path(), is_even));
+        let cbf = || CbfDeserializer::new(&path);
+        let ids = || cbf().ids("w", ElementType::Int32).padding("w", -100).ids("t", ElementType::Int64);
+        let options = ReaderOptions::new().randomization_seed(seed).trace_level(0);
+        let truncated = options.clone().truncation_length(3);
+        for options in [options].into_iter().chain(is_even.then_some(truncated)) {
+            let read = |cbf| {
+                let reader = Reader::builder().options(options.clone()).cbf(cbf).open().expect("a reader");
+                read(reader, Epoch::sweeps(2).minibatch_size(30)).expect("minibatches")
+            };
+            let (expected, found) = (read(cbf()), read(ids()));
+            assert_eq!(seen(&found, true), seen(&expected, false), "seed {seed}");
+            check_gaps(&found, options.to_configuration().expect("a text").contains("truncated"));
+        }
+    }
+}
+
+#[test]
+fn samples_of_binary_files_that_are_no_ids_are_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (line, said) in [
+        ("7 |w 1:1 2:1 |t 0:1 |x 1", "A sample of ids has 2 entries. Expected one entry with the value 1."),
+        ("7 |w 3:2 |t 0:1 |x 1", "A sample of ids has the value 2.0."),
+    ] {
+        let text = format!("6 |w 1:1 |t 0:1 |x 1\n{line}\n");
+        let path = to_binary(&write(folder.path(), &text));
+        let cbf = CbfDeserializer::new(&path).ids("w", ElementType::Int32);
+        let reader = Reader::builder().options(in_order()).cbf(cbf).open().expect("a reader");
+        let error = read(reader, Epoch::sweeps(1).minibatch_size(8)).expect_err("an error");
+        assert!(error.to_string().contains(said), "{line}: {error}");
+        let place = error.location();
+        assert_eq!((place.stream.as_deref(), place.key.as_deref()), (Some("w"), Some("1")), "{error}");
+        assert!(place.offset.is_some() && place.file.as_deref() == path.to_str(), "{error}");
+    }
+    let path = to_binary(&write(folder.path(), "1 |w 1:1 |t 0:1 |x 1\n"));
+    let open = |cbf| Reader::builder().options(in_order()).cbf(cbf).open();
+    let error = open(CbfDeserializer::new(&path).ids("x", ElementType::Int32)).expect_err("an error");
+    assert!(error.to_string().contains("and is not sparse in the file."), "{error}");
+    for cbf in [
+        CbfDeserializer::new(&path).ids("w", ElementType::Int32).padding("w", 1 << 40),
+        CbfDeserializer::new(&path).padding("w", 1),
+    ] {
+        let error = open(cbf).expect_err("an error").to_string();
+        assert!(
+            error.contains("Expected a whole number of the type int32") || error.contains("and no"),
+            "{error}"
+        );
     }
 }

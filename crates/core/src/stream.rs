@@ -312,6 +312,17 @@ pub struct StreamInfo {
     pub is_binary: bool,
     /// The values are numbers of classes, from 0 to below this.
     pub classes: Option<usize>,
+    /// The value of gaps in truncated minibatches. Only numbers of classes have another one than 0.
+    pub padding: i64,
+}
+
+/// How numbers of classes are delivered in place of one-hot samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ids {
+    /// Their type: [`ElementType::Int32`] or [`ElementType::Int64`].
+    pub element: ElementType,
+    /// See [`StreamInfo::padding`].
+    pub padding: i64,
 }
 
 impl StreamInfo {
@@ -330,7 +341,14 @@ impl StreamInfo {
             defines_mb_size: false,
             is_binary: false,
             classes: None,
+            padding: 0,
         }
+    }
+
+    /// A stream of numbers of classes.
+    pub fn ids(name: impl Into<String>, classes: usize, ids: Ids) -> StreamInfo {
+        let info = StreamInfo::new(name, Storage::Dense, ids.element, Vec::new());
+        StreamInfo { classes: Some(classes), padding: ids.padding, ..info }
     }
 
     /// A dense stream of `f32`; the shape is that of one sample, first dimension varying fastest.
@@ -361,13 +379,6 @@ impl StreamInfo {
     #[must_use]
     pub fn binary(mut self) -> StreamInfo {
         self.is_binary = true;
-        self
-    }
-
-    /// The stream as one of numbers of classes.
-    #[must_use]
-    pub fn of_classes(mut self, classes: usize) -> StreamInfo {
-        self.classes = Some(classes);
         self
     }
 

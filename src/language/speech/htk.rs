@@ -5,6 +5,7 @@
 
 use super::{Common, SpeechType};
 use crate::language::composite::read_level;
+use crate::language::element;
 use crate::language::options::{HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
 use crate::language::section::Section;
 use crate::language::text;
@@ -171,6 +172,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         let error = Error::config(Logic, message).with_detail(detail).in_stream(name);
         return Err(stream.blame("phoneBoundaries", error));
     }
+    let ids = element::read_ids(stream, name)?;
     let (files, list) = read_label_files(stream)?;
     let state_list = if binary {
         stream.ignore(&["labelMappingFile"]);
@@ -186,6 +188,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         state_list,
         dim,
         phone_boundaries,
+        ids,
         cache_index: read_cache_index(stream, common)?,
         chunk_size: DEFAULT_CHUNK_SIZE,
         binary,

@@ -2,6 +2,7 @@
 
 use super::Common;
 use super::htk::{self, SpeechStream};
+use crate::language::element;
 use crate::language::options::KaldiOptions;
 use crate::language::section::Section;
 use cntk_reader_core::error::ExceptionClass::InvalidArgument;
@@ -28,6 +29,11 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
             "Expected 'dense' for matrices of features, or 'sparse' for integer vectors of class numbers.";
         return refuse("format", message, detail);
     };
+    let ids = element::read_ids(&stream, &name)?;
+    if ids.is_some() && storage == Storage::Dense {
+        let message = format!("'{path}' has ‹ids›, and is dense.");
+        return refuse("ids", message, "Ids are class numbers: set ‹sparse›, or remove ‹ids›.");
+    }
     let context = htk::read_context(&stream)?;
     if storage == Storage::SparseCsc && context != (0, 0) {
         let message = format!("'{path}' has a ‹context›, which class numbers cannot have.");
@@ -73,6 +79,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
         is_script,
         dim,
         storage,
+        ids,
         context,
         expand,
         max_sequence_size,

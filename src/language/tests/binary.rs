@@ -27,6 +27,7 @@ fn renaming_is_all_that_a_section_can_ask_for() {
             files: cntk_reader_core::format::files::Files::named("f".into()).unwrap(),
             shared_ids: false,
             renamed: renamed.map(|(new, alias)| (new.into(), alias.into())).to_vec(),
+            ids: Vec::new(),
             ignores_unmatched: false,
             keep_data_in_memory: true,
             log: Logger::new(0),

@@ -48,7 +48,7 @@ fn defaults_of_a_composite_reader() {
                 storage: Storage::Dense,
                 defines_mb_size: false,
                 element: None,
-                is_ids: false,
+                ids: None,
             }],
             skip_sequence_ids: false,
             max_errors: 0,

@@ -296,6 +296,16 @@ impl CtfDeserializer {
         self
     }
 
+    /// The value that gaps of truncated minibatches have in the stream added last, which has
+    /// [`ids`](Self::ids) (`padding`; default: 0).
+    #[must_use]
+    pub fn padding(mut self, value: i64) -> CtfDeserializer {
+        if let Some(stream) = self.last("padding") {
+            stream.set("padding", Value::Word(value.to_string()));
+        }
+        self
+    }
+
     fn last(&mut self, method: &'static str) -> Option<&mut Values> {
         if self.streams.is_empty() {
             self.early.get_or_insert(method);
@@ -356,8 +366,10 @@ impl CtfDeserializer {
 pub struct CbfDeserializer {
     files: Vec<PathBuf>,
     values: Values,
-    /// New names of streams, each with the name in the file.
-    renamed: Vec<(String, String)>,
+    /// What is said of streams, by their delivered names.
+    streams: Vec<(String, Values)>,
+    /// Streams that have a name in the file.
+    renamed: Vec<String>,
 }
 
 impl CbfDeserializer {
@@ -366,7 +378,12 @@ impl CbfDeserializer {
     #[must_use]
     pub fn new(file: impl AsRef<Path>) -> CbfDeserializer {
         let values = of_module("CNTKBinaryFormatDeserializer", "CNTKBinaryReader");
-        CbfDeserializer { files: vec![file.as_ref().to_owned()], values, renamed: Vec::new() }
+        CbfDeserializer {
+            files: vec![file.as_ref().to_owned()],
+            values,
+            streams: Vec::new(),
+            renamed: Vec::new(),
+        }
     }
 
     /// Adds a file with the same streams, or those that match a pattern: their data follow those of the ones before.
@@ -379,8 +396,38 @@ impl CbfDeserializer {
     /// Delivers the stream that the file calls `in_file` as `name`.
     #[must_use]
     pub fn rename(mut self, name: &str, in_file: &str) -> CbfDeserializer {
-        self.renamed.push((name.to_owned(), in_file.to_owned()));
+        // A second name in the file for one stream is refused when the reader is opened.
+        if self.renamed.iter().any(|known| known == name) {
+            self.streams.push((name.to_owned(), Values::default()));
+        }
+        self.renamed.push(name.to_owned());
+        self.stream(name).set("alias", Value::Text(in_file.to_owned()));
         self
+    }
+
+    /// Delivers the index of each sample of the stream `name`, which is sparse in the file, in place
+    /// of the sample: see [`CtfDeserializer::ids`]. Another sample than one entry of value 1 is an
+    /// error.
+    #[must_use]
+    pub fn ids(mut self, name: &str, element: ElementType) -> CbfDeserializer {
+        self.stream(name).set("ids", element.name());
+        self
+    }
+
+    /// The value that gaps of truncated minibatches have in the stream `name`, which has
+    /// [`ids`](Self::ids) (`padding`; default: 0).
+    #[must_use]
+    pub fn padding(mut self, name: &str, value: i64) -> CbfDeserializer {
+        self.stream(name).set("padding", Value::Word(value.to_string()));
+        self
+    }
+
+    fn stream(&mut self, name: &str) -> &mut Values {
+        let place = self.streams.iter().position(|(known, _)| known == name).unwrap_or(self.streams.len());
+        if place == self.streams.len() {
+            self.streams.push((name.to_owned(), Values::default()));
+        }
+        &mut self.streams[place].1
     }
 
     keys! {
@@ -400,13 +447,9 @@ impl CbfDeserializer {
     pub fn values(&self) -> Result<Values> {
         let mut values = self.values.clone();
         values.set("file", Value::Files(self.files.clone()));
-        if !self.renamed.is_empty() {
-            let renamed = self.renamed.iter().map(|(name, in_file)| {
-                let mut stream = Values::default();
-                stream.set("alias", Value::Text(in_file.clone()));
-                (&**name, stream)
-            });
-            values.set("input", streams(renamed)?);
+        if !self.streams.is_empty() {
+            let all = self.streams.iter().map(|(name, stream)| (&**name, stream.clone()));
+            values.set("input", streams(all)?);
         }
         Ok(values)
     }

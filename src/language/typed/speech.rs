@@ -3,6 +3,7 @@
 use super::{of_module, streams};
 use crate::language::values::{Value, Values};
 use cntk_reader_core::Result;
+use cntk_reader_core::stream::ElementType;
 use std::path::{Path, PathBuf};
 
 const MODULE: &str = "HTKDeserializers";
@@ -60,6 +61,27 @@ macro_rules! keys_of {
                 self
             }
         )*
+    };
+}
+
+/// The methods for classes that are delivered as numbers.
+macro_rules! ids {
+    () => {
+        /// Delivers classes as numbers, dense integers of the type [`ElementType::Int32`] or
+        /// [`ElementType::Int64`], in place of one-hot samples (`ids`).
+        #[must_use]
+        pub fn ids(mut self, element: ElementType) -> Self {
+            self.0.inner.set("ids", element.name());
+            self
+        }
+
+        /// The value that gaps of truncated minibatches have, with [`ids`](Self::ids) (`padding`;
+        /// default: 0).
+        #[must_use]
+        pub fn padding(mut self, value: i64) -> Self {
+            self.0.inner.set("padding", Value::Word(value.to_string()));
+            self
+        }
     };
 }
 
@@ -177,6 +199,8 @@ impl HtkMlfDeserializer {
         self
     }
 
+    ids!();
+
     keys_of! {
         /// The value is 2 where a range of frames begins (`phoneBoundaries`; default: false). Not in frame mode.
         phone_boundaries(boundaries: bool) = inner "phoneBoundaries";
@@ -200,6 +224,8 @@ impl HtkMlfBinaryDeserializer {
     pub fn new(stream: &str, mlf_file: impl AsRef<Path>, classes: usize) -> HtkMlfBinaryDeserializer {
         HtkMlfBinaryDeserializer(labels("HTKMLFBinaryDeserializer", stream, mlf_file.as_ref(), classes))
     }
+
+    ids!();
 
     /// Adds another file of labels, read after those before it (`mlfFileList`).
     #[must_use]
@@ -293,6 +319,8 @@ impl KaldiDeserializer {
         self.0.inner.set("format", "sparse");
         self
     }
+
+    ids!();
 
     /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
     #[must_use]

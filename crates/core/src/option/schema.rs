@@ -107,6 +107,9 @@ const COUNT: Kind = Whole(0, i32::MAX as i128);
 /// Seeds may have all bits.
 const SEED: Kind = Whole(0, u64::MAX as i128);
 
+/// Values of gaps.
+const PADDING: Kind = Whole(i64::MIN as i128, i64::MAX as i128);
+
 /// The names of all types of values.
 const ELEMENTS: &[&str] = &{
     let mut names = [""; ElementType::ALL.len()];
@@ -238,6 +241,8 @@ pub const DECLARED: &[Declared] = &[
          or `bool`; see [types of values](guide/ctf.md#types-of-values)"),
     option(Stream, ("ids", "ids"), (Choice(&["int32", "int64"]), Nothing), [Method("ids"), Method("Ids"), Key("ids")],
         "(not in CNTK) samples of a sparse stream are one entry, `index:1`, and the index is delivered as an integer of this type"),
+    option(Stream, ("padding", "padding"), (PADDING, Depends("`0` with `ids`")), [Method("padding"), Method("Padding"), Key("padding")],
+        "(not in CNTK) with `ids`: the value of gaps in truncated minibatches"),
 
     option(Binary, ("cbf_file", "file"), (Files, Required), [Fixed("file"), Fixed("file"), Key("filename")],
         "path of a CBF file, in the layout that CNTK 2.7 and `ctf2bin.py` write or in the one that CNTK's public page describes; or (not \
@@ -247,6 +252,11 @@ pub const DECLARED: &[Declared] = &[
     option(Binary, ("renamed", "input"), (Section, Nothing), NO_WORDS,
         "sections `newName = [ alias = \"nameInFile\" ]` rename streams, which the file must have; everything else is stored in the file, \
          and `dim`, `format` and `definesMBSize` have no effect there, as in CNTK"),
+    option(Binary, ("binary_ids", "ids"), (Choice(&["int32", "int64"]), Nothing), [Method("ids"), Method("Ids"), Key("ids")],
+        "(in the section of a stream; not in CNTK) samples of the stream are sparse in the file with one entry of value 1, and the index is delivered \
+         as an integer of this type"),
+    option(Binary, ("binary_padding", "padding"), (PADDING, Depends("`0` with `ids`")), [Method("padding"), Method("Padding"), Key("padding")],
+        "(beside `ids`) the value of gaps in truncated minibatches"),
     option(Binary, ("keep_in_memory", "keepDataInMemory"), (Flag, Is("false")),
         [Method("keep_data_in_memory"), Method("KeepDataInMemory"), Key("keep_data_in_memory")],
         "chunks stay in memory once they are loaded"),
@@ -283,6 +293,10 @@ pub const DECLARED: &[Declared] = &[
     option(Labels, ("phone_boundaries", "phoneBoundaries"), (Flag, Is("false")),
         [Method("phone_boundaries"), Method("PhoneBoundaries"), Key("phone_boundaries")],
         "(stream) the value is 2 where a range of frames begins; not together with `frameMode`"),
+    option(Labels, ("label_ids", "ids"), (Choice(&["int32", "int64"]), Nothing), [Method("ids"), Method("Ids"), Key("ids")],
+        "(stream; not in CNTK) classes are delivered as integers of this type, not as one-hot samples"),
+    option(Labels, ("label_padding", "padding"), (PADDING, Depends("`0` with `ids`")), [Method("padding"), Method("Padding"), Key("padding")],
+        "(stream; not in CNTK) with `ids`: the value of gaps in truncated minibatches"),
     option(Labels, ("cache_labels", "cacheIndex"), (Flag, Is("false")), [Method("cache_index"), Method("CacheIndex"), Unnamed],
         "(stream) the index is kept beside the file, in CNTK's format; only with `hashSequenceKeys = true`"),
     option(Labels, ("label_chunk_size", "chunkSizeInBytes"), (Whole(1, i64::MAX as i128), Is("67108864")),
@@ -300,6 +314,10 @@ pub const DECLARED: &[Declared] = &[
         "`dense`: matrices of features; `sparse`: integer vectors of class numbers"),
     option(Kaldi, ("kaldi_dim", "dim"), (SIZE, Required), [Key("dim"), Key("dim"), Key("shape")],
         "values of a frame, or number of classes"),
+    option(Kaldi, ("kaldi_ids", "ids"), (Choice(&["int32", "int64"]), Nothing), [Method("ids"), Method("Ids"), Key("ids")],
+        "of class numbers: they are delivered as integers of this type, not as one-hot samples"),
+    option(Kaldi, ("kaldi_padding", "padding"), (PADDING, Depends("`0` with `ids`")), [Method("padding"), Method("Padding"), Key("padding")],
+        "with `ids`: the value of gaps in truncated minibatches"),
 
     option(Arrays, ("array_file", "file"), (Path, Required), [Fixed("file"), Fixed("file"), Key("npy")],
         "(stream) path of the array"),

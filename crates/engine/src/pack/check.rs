@@ -2,14 +2,19 @@
 
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, ErrorKind, Result};
 
-/// Compares a view's sizes with each other. `element` is the size of one value in bytes, `sample_size` the number of values
-/// of a sample. Returns the number of sparse values, 0 for a dense sequence.
-pub(super) fn sizes(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<usize> {
+/// Compares a view's sizes with each other, and its form with the type of the stream's values. `sample_size` is the number of
+/// values of a sample. Returns the number of sparse values, 0 for a dense sequence.
+pub(super) fn sizes(view: &SequenceView<'_>, element: ElementType, sample_size: usize) -> Result<usize> {
+    if !view.form.suits(element) {
+        let (form, element) = (view.form, element.name());
+        return Err(Error::internal(format!("A chunk has values of {element} in the form {form:?}.")));
+    }
     match &view.kind {
-        ViewKind::Dense => dense(view, element, sample_size),
-        ViewKind::Sparse(sparse) => return sparse_values(view, sparse, element),
+        ViewKind::Dense => dense(view, element.size(), sample_size),
+        ViewKind::Sparse(sparse) => return sparse_values(view, sparse, element.size()),
         ViewKind::Frames(frames) => stored_frames(view, frames.spec, sample_size),
     }
     .map(|()| 0)
@@ -18,18 +23,12 @@ pub(super) fn sizes(view: &SequenceView<'_>, element: usize, sample_size: usize)
 fn dense(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<()> {
     let (samples, found) = (view.samples as usize, view.values.len());
     let expected = sample_size * view.form.size(element);
-    let is_known = view.form != ValueForm::Ones && can_widen(view.form, element);
-    if samples.checked_mul(expected) == Some(found) && is_known {
+    if samples.checked_mul(expected) == Some(found) && view.form != ValueForm::Ones {
         return Ok(());
     }
     Err(Error::internal(format!(
         "A chunk has a dense sequence of {samples} samples with {found} bytes of values instead of {expected} per sample."
     )))
-}
-
-/// Whether copying makes values of `element` bytes of this form.
-fn can_widen(form: ValueForm, element: usize) -> bool {
-    !matches!(form, ValueForm::Decimal(_)) || element == size_of::<f32>()
 }
 
 fn sparse_values(view: &SequenceView<'_>, sparse: &SparseView<'_>, element: usize) -> Result<usize> {
@@ -42,7 +41,6 @@ fn sparse_values(view: &SequenceView<'_>, sparse: &SparseView<'_>, element: usiz
     let fits = sparse.offsets.len() - 1 == samples
         && last.checked_sub(first).is_some_and(|count| count as usize == nnz)
         && sparse.indices.len() == nnz * index_size
-        && can_widen(view.form, element)
         && view.values.len() == nnz * view.form.size(element);
     if fits {
         return Ok(nnz);
@@ -112,7 +110,11 @@ mod tests {
     fn check_frames(spec: &FrameSpec, bytes: usize) -> Result<usize> {
         let values = vec![0; bytes];
         let kind = ViewKind::Frames(FrameView { first: 0, spec });
-        sizes(&SequenceView { samples: 9, values: &values, form: ValueForm::Whole, kind }, 4, 6)
+        sizes(
+            &SequenceView { samples: 9, values: &values, form: ValueForm::Whole, kind },
+            ElementType::Float,
+            6,
+        )
     }
 
     #[test]
@@ -138,23 +140,62 @@ mod tests {
         assert!(check_frames(&spec(2, 0, 0, linear(2, 3)), 4).is_err());
         let form = ValueForm::Byte;
         let kind = ViewKind::Frames(FrameView { first: 0, spec: &float(2, 0, 0) });
-        assert!(sizes(&SequenceView { samples: 1, values: &[0; 8], form, kind }, 4, 6).is_err());
+        assert!(
+            sizes(&SequenceView { samples: 1, values: &[0; 8], form, kind }, ElementType::Float, 6).is_err()
+        );
     }
 
     #[test]
     fn forms_that_copying_does_not_know_are_refused() {
         let view = |form, values, kind| SequenceView { samples: 1, values, form, kind };
         let sparse = SparseView { indices: &[0; 4], narrow: false, offsets: &[0, 1], single: true };
-        assert!(sizes(&view(ValueForm::Ones, &[], ViewKind::Dense), 4, 1).is_err());
+        assert!(sizes(&view(ValueForm::Ones, &[], ViewKind::Dense), ElementType::Float, 1).is_err());
         let mut stored = Vec::new();
         let decimals =
             decimal::store(&[0.123_456], decimal::WIDEST, &mut stored).expect("memory").expect("decimals");
         assert_eq!(decimals.size(), 3);
-        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), 8, 1).is_err());
-        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), 4, 1).is_ok());
-        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)), 8, 1).is_err());
-        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)), 4, 1).is_ok());
-        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 4], ViewKind::Sparse(sparse)), 4, 1).is_err());
-        assert!(matches!(sizes(&view(ValueForm::Ones, &[], ViewKind::Sparse(sparse)), 4, 1), Ok(1)));
+        assert!(
+            sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), ElementType::Double, 1)
+                .is_err()
+        );
+        assert!(
+            sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), ElementType::Float, 1)
+                .is_ok()
+        );
+        assert!(
+            sizes(
+                &view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)),
+                ElementType::Double,
+                1
+            )
+            .is_err()
+        );
+        assert!(
+            sizes(
+                &view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)),
+                ElementType::Float,
+                1
+            )
+            .is_ok()
+        );
+        assert!(
+            sizes(
+                &view(ValueForm::Decimal(decimals), &[0; 4], ViewKind::Sparse(sparse)),
+                ElementType::Float,
+                1
+            )
+            .is_err()
+        );
+        let narrow = view(ValueForm::Narrow, &[1, 0], ViewKind::Dense);
+        assert!(sizes(&narrow, ElementType::Float, 1).is_err());
+        assert!(
+            sizes(&narrow, ElementType::Int32, 1).is_ok() && sizes(&narrow, ElementType::Int64, 1).is_ok()
+        );
+        let int = view(ValueForm::Int, &[0; 4], ViewKind::Dense);
+        assert!(sizes(&int, ElementType::Int32, 1).is_err() && sizes(&int, ElementType::Int64, 1).is_ok());
+        assert!(matches!(
+            sizes(&view(ValueForm::Ones, &[], ViewKind::Sparse(sparse)), ElementType::Float, 1),
+            Ok(1)
+        ));
     }
 }

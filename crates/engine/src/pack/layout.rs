@@ -106,6 +106,20 @@ impl Layout {
         self.records.extend((0..).zip(lengths).map(record));
     }
 
+    /// Lays out sequences of these lengths one after the other, in one lane without gaps.
+    pub(super) fn one_lane(&mut self, lengths: &[u32]) {
+        self.clear();
+        self.lanes = 1;
+        let mut end = 0;
+        let record = |(id, &length): (u64, &u32)| {
+            let begin = end;
+            end += u64::from(length);
+            Record { id, lane: 0, begin: begin as i64, end }
+        };
+        self.records.extend((0..).zip(lengths).map(record));
+        self.steps = end as usize;
+    }
+
     /// Makes this a copy of `other` in the memory it already has, if that suffices.
     pub(super) fn copy_from(&mut self, other: &Layout) {
         self.steps = other.steps;

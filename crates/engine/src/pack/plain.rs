@@ -33,7 +33,8 @@ impl PlainSequence {
             return Ok(*view);
         }
         let (element, sample_size) = (info.element.size(), info.sample_size());
-        let nnz = check::sizes(view, element, sample_size).map_err(|error| error.in_stream(&info.name))?;
+        let nnz =
+            check::sizes(view, info.element, sample_size).map_err(|error| error.in_stream(&info.name))?;
         let (form, samples) = (ValueForm::Whole, view.samples as usize);
         if let Some(&sparse) = view.sparse() {
             self.values.resize(nnz * element)?;

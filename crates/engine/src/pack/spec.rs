@@ -200,12 +200,14 @@ impl PackSpec {
             })?;
             let (before, rest) = minibatch.streams.split_at_mut(i);
             let Some(stream) = rest.first_mut() else { continue };
-            // Streams of equal lengths have equal layouts, unless one of them is binary.
-            let like = |other: &StreamInfo| other.is_binary == info.is_binary;
+            // Streams of equal lengths have equal layouts, unless they are of different kinds.
+            let kind = |info: &StreamInfo| (info.is_binary, info.classes.is_some());
+            let like = |other: &StreamInfo| kind(other) == kind(info);
             let mut others = self.streams.iter().zip(inputs).zip(before);
             match others.find(|((info, other), _)| other.lengths == input.lengths && like(info)) {
                 Some((_, other)) => stream.layout.copy_from(&other.layout),
                 None if info.is_binary => stream.layout.sequence_major(&input.lengths),
+                None if info.classes.is_some() && !self.frames => stream.layout.one_lane(&input.lengths),
                 None => scratch.fit.lay_out(&input.lengths, &mut stream.layout)?,
             }
             let allocated = stream.allocate(info.storage, info.element, info.sample_size(), nnz);
@@ -254,7 +256,7 @@ impl PackSpec {
         info: &StreamInfo,
         input: &StreamInput<'_>,
     ) -> std::result::Result<usize, (Error, Option<usize>)> {
-        let (element, sample_size) = (info.element.size(), info.sample_size());
+        let (element, sample_size) = (info.element, info.sample_size());
         let mut nnz = 0;
         for (number, view) in input.views.iter().enumerate() {
             let of_sequence = |error| Err((error, Some(number)));

@@ -9,7 +9,7 @@ use cntk_reader_core::format::recognize::FileFormat;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::option::release::{Quirks, Release};
 use cntk_reader_core::runtime::cancel::Current;
-use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::stream::{ElementType, Ids};
 use std::sync::Arc;
 
 /// Options of the deserializer of HTK feature files.
@@ -81,6 +81,8 @@ pub struct MlfOptions {
     pub dim: u64,
     /// The value is 2 where a range of frames begins, else 1 (`phoneBoundaries`).
     pub phone_boundaries: bool,
+    /// Classes are delivered as their numbers (`ids`).
+    pub ids: Option<Ids>,
     /// Keep and use an index file beside the data; only with hashed keys.
     pub cache_index: bool,
     /// Bytes of a chunk; never 0.

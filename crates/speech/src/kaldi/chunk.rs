@@ -114,7 +114,7 @@ impl Shared {
 
     /// Bytes of an utterance in a chunk.
     fn stored_bytes(&self, ordinal: usize) -> usize {
-        let size = match self.info().storage {
+        let size = match self.stored {
             Storage::Dense => self.columns * self.stored_as(&self.index.entries[ordinal]).size(),
             Storage::SparseCsc if self.classes <= NARROW => 2,
             Storage::SparseCsc => 4,
@@ -145,7 +145,7 @@ impl KaldiChunk {
         let utterances = shared.index.utterances(chunk);
         let Plan { steps, places, size } = Plan::new(shared, utterances.clone())?;
         let first = utterances.start;
-        let longest = match shared.info().storage {
+        let longest = match shared.stored {
             Storage::Dense => 0,
             Storage::SparseCsc => shared.index.lengths[utterances].iter().copied().max().unwrap_or(0),
         };
@@ -248,7 +248,7 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
         Kind::Text => {
             let stored = read(file, offset, extent as usize, stored)?;
             let count = (first_row as usize, rows);
-            match (shared.info().storage, shared.info().element) {
+            match (shared.stored, shared.info().element) {
                 (Storage::SparseCsc, _) => {
                     text::integers(stored, |class| shared.store_class(class, decoded, wrong_class))?;
                 }
@@ -303,7 +303,11 @@ impl LeafChunk for KaldiChunk {
         let samples = shared.index.lengths[ordinal];
         let bytes = &self.data.bytes()[at..][..shared.stored_bytes(ordinal)];
         let view = |values, form, kind| Loaded::Data(SequenceView { samples, values, form, kind });
-        if shared.info().storage == Storage::SparseCsc {
+        if shared.info().classes.is_some() {
+            let form = ValueForm::of_indices(shared.info().element, shared.classes <= NARROW);
+            return view(bytes, form, ViewKind::Dense);
+        }
+        if shared.stored == Storage::SparseCsc {
             let Some(offsets) = self.offsets.get(samples) else { return Loaded::Invalid };
             let narrow = shared.classes <= NARROW;
             let kind = ViewKind::Sparse(SparseView { indices: bytes, narrow, offsets, single: true });

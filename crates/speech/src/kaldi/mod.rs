@@ -57,6 +57,8 @@ struct Shared {
     columns: usize,
     /// Number of classes of integer vectors.
     classes: u64,
+    /// Of class numbers [`Storage::SparseCsc`], in whatever form they are delivered.
+    stored: Storage,
     /// A sample is one frame, and nothing is repeated.
     is_plain: bool,
     /// How samples are made of frames that are stored as `f32` ...
@@ -90,7 +92,10 @@ impl KaldiDeserializer {
         let (left, right) = (options.context.0 as usize, options.context.1 as usize);
         let sample = left.checked_add(right).and_then(|context| (context + 1).checked_mul(columns));
         let sample = sample.filter(|&sample| sample <= i32::MAX as usize).ok_or_else(too_large)?;
-        let mut stream = StreamInfo::new(&options.stream, options.storage, options.element, vec![sample]);
+        let mut stream = match options.ids {
+            Some(ids) => StreamInfo::ids(&options.stream, sample, ids),
+            None => StreamInfo::new(&options.stream, options.storage, options.element, vec![sample]),
+        };
         stream.defines_mb_size = options.defines_mb_size;
         let index = Index::new(options, corpus, scan).map_err(|error| error.in_stream(&options.stream))?;
         let spec = |encoding| FrameSpec { dim: columns, encoding, left, right };
@@ -100,6 +105,7 @@ impl KaldiDeserializer {
             corpus: Arc::clone(corpus),
             buffers: BufferPool::new(0),
             columns,
+            stored: options.storage,
             classes: options.dim,
             is_plain: left + right == 0 && !options.expand,
             floats: spec(FrameEncoding::Float),
@@ -136,6 +142,7 @@ fn options_of_frames(path: &str, is_script: bool, storage: Storage) -> KaldiOpti
         is_script,
         dim: chunk::NARROW,
         storage,
+        ids: None,
         context: (0, 0),
         expand: false,
         max_sequence_size: u32::MAX,
@@ -265,7 +272,7 @@ impl JoinedByKey for KaldiDeserializer {}
 impl Deserializer for KaldiDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
         SequenceFacts {
-            in_frame_mode: match self.shared.info().storage {
+            in_frame_mode: match self.shared.stored {
                 _ if self.is_expanded => InFrameMode::Whole,
                 Storage::Dense => InFrameMode::SlicedStrictly,
                 Storage::SparseCsc => InFrameMode::Sliced,

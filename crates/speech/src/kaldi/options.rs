@@ -7,7 +7,7 @@ use cntk_reader_core::format::AnyDeserializer;
 use cntk_reader_core::format::options::{Context, Facts, Format, Opened, Signature};
 use cntk_reader_core::format::recognize::FileFormat;
 use cntk_reader_core::option::release::Release;
-use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Ids, Storage};
 use std::sync::Arc;
 
 /// Options of the deserializer of Kaldi archives.
@@ -23,6 +23,8 @@ pub struct KaldiOptions {
     pub dim: u64,
     /// Dense: matrices of features. Sparse: integer vectors of class numbers.
     pub storage: Storage,
+    /// Class numbers are delivered as integers, not as one-hot samples (`ids`).
+    pub ids: Option<Ids>,
     /// Neighbouring frames of a sample, before and after.
     pub context: (u32, u32),
     /// The only frame of each utterance is repeated for each sample of the reader's first stream

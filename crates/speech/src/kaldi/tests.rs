@@ -16,6 +16,7 @@ fn options(file: &str, dim: u64) -> KaldiOptions {
         is_script: file.ends_with(".scp"),
         dim,
         storage: Storage::Dense,
+        ids: None,
         context: (0, 0),
         expand: false,
         max_sequence_size: u32::MAX,

@@ -120,6 +120,7 @@ impl ChunkStream {
 impl LeafChunk for BinaryChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let header = &self.shared.header.streams[stream];
+        let ids = self.shared.ids[stream];
         let (index, data) = (index as usize, self.data.bytes());
         Loaded::Data(match &self.streams[stream] {
             ChunkStream::Dense { start, head, samples } => {
@@ -136,6 +137,14 @@ impl LeafChunk for BinaryChunk {
             }
             ChunkStream::Sparse { samples, offsets, entries } => {
                 let (first, end) = samples.range(index);
+                if let (Some(element), &Entries::Each { start, index_size, .. }) = (ids, entries) {
+                    return Loaded::Data(SequenceView {
+                        samples: (end - first) as u32,
+                        values: &data[start + first * index_size..start + end * index_size],
+                        form: ValueForm::of_indices(element, index_size == 2),
+                        kind: ViewKind::Dense,
+                    });
+                }
                 let single = offsets.is_none();
                 let (offsets, before) = match offsets {
                     Some(offsets) => (&offsets[first..=end], offsets[first] as usize),

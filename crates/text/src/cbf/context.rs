@@ -3,12 +3,15 @@
 use super::header::{ChunkRecord, Header, StreamHeader};
 use super::layout_cntk::Tally;
 use cntk_reader_core::file::DataFile;
+use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
 /// A chunk that is read.
 pub struct ChunkContext<'a> {
     pub file: &'a DataFile,
     pub header: &'a Header,
+    /// See [`BinaryFile::ids`](super::BinaryFile).
+    pub ids: &'a [Option<ElementType>],
     pub record: &'a ChunkRecord,
     /// Ordinal of the chunk's first sequence in the file, which is its key.
     pub first_key: u64,
@@ -43,6 +46,18 @@ impl StreamContext<'_> {
     /// The stream as the file's header describes it.
     pub fn stream(&self) -> &StreamHeader {
         &self.chunk.header.streams[self.number]
+    }
+
+    /// Whether samples are numbers of classes: each has one entry, of value 1.
+    pub fn is_ids(&self) -> bool {
+        self.chunk.ids.get(self.number).is_some_and(Option::is_some)
+    }
+
+    /// The error of a sample that is no number of a class.
+    #[cold]
+    pub fn no_id(&self, at: usize, index: u32, found: &str) -> Error {
+        let message = format!("A sample of ids has {found}. Expected one entry with the value 1.");
+        self.error(at, index, message).with_detail("Without ‹ids› the stream is delivered sparse, as it is.")
     }
 
     /// Number of sequences in the chunk.

@@ -32,7 +32,7 @@ pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
         .par_iter()
         .zip(&first_keys)
         .map(carried(|(record, &first_key): (&_, &_)| {
-            let context = ChunkContext { file, header, record, first_key };
+            let context = ChunkContext { file, header, ids: &[], record, first_key };
             let lengths = if sparse {
                 let range = record.start..record.end;
                 let mut data = buffers.take(file.path(), &range)?;

@@ -43,10 +43,10 @@ use cntk_reader_core::message::names::Distinct;
 use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::runtime::log::Level;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
-use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::stream::{ElementType, Ids, Storage, StreamInfo};
 use cntk_reader_core::{Error, ErrorKind, Result};
 use context::ChunkContext;
-use header::{ChunkRecord, Header, Layout, VERSION, check_version};
+use header::{ChunkRecord, Header, Layout, StreamHeader, VERSION, check_version};
 use lengths::LengthTable;
 pub use list::open_files;
 pub use options::BinaryOptions;
@@ -66,6 +66,8 @@ pub struct BinaryDeserializer {
 struct BinaryFile {
     handle: FileHandle,
     header: Header,
+    /// Of each stream whose one-hot samples are delivered as numbers of classes, the type of these.
+    ids: Vec<Option<ElementType>>,
     lengths: LengthTable,
     common: Arc<Common>,
 }
@@ -129,20 +131,9 @@ impl BinaryDeserializer {
             sequences: record.sequences,
         };
         let chunks = room::collect(header.chunks.iter().map(info), room::INDEX)?;
-        let streams: Vec<StreamInfo> = header
-            .streams
-            .iter()
-            .map(|stream| {
-                let name = renamed(&stream.name, &options.renamed);
-                let (storage, element) = (stream.storage, stream.element);
-                match stream.classes {
-                    0 => StreamInfo::new(name, storage, element, vec![stream.dim as usize]),
-                    classes => {
-                        StreamInfo::new(name, storage, element, Vec::new()).of_classes(classes as usize)
-                    }
-                }
-            })
-            .collect();
+        let described = header.streams.iter().map(|stream| describe(stream, header.layout, options));
+        let described = described.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(path))?;
+        let (streams, ids): (Vec<StreamInfo>, Vec<Option<ElementType>>) = described.into_iter().unzip();
         if !options.ignores_unmatched {
             check_distinct(&streams).map_err(|error| error.in_file(path))?;
         }
@@ -156,7 +147,7 @@ impl BinaryDeserializer {
         let largest = header.chunks.iter().map(|record| record.end - record.start).max().unwrap_or(0);
         common.buffers.expect(largest);
         let handle = FileHandle::new(file, stays_open)?;
-        let shared = BinaryFile { handle, header, lengths, common: Arc::clone(common) };
+        let shared = BinaryFile { handle, header, ids, lengths, common: Arc::clone(common) };
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
     }
 
@@ -210,6 +201,41 @@ fn check_renamed(header: &Header, renamed: &[(String, String)]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a stream delivers, and the type of the numbers of classes that its one-hot samples become.
+fn describe(
+    stream: &StreamHeader,
+    layout: Layout,
+    options: &BinaryOptions,
+) -> Result<(StreamInfo, Option<ElementType>)> {
+    let name = renamed(&stream.name, &options.renamed);
+    let ids = options.ids.iter().find(|(of, _)| of == name).map(|&(_, ids)| ids);
+    let refuse = |message: &str, detail: &str| {
+        let message = format!("The stream '{name}' has ‹ids›, {message}");
+        Err(Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail).in_stream(name))
+    };
+    let info = |element, shape| StreamInfo::new(name, stream.storage, element, shape);
+    match (stream.classes, ids) {
+        (0, None) => Ok((info(stream.element, vec![stream.dim as usize]), None)),
+        (0, Some(_)) if stream.storage != Storage::SparseCsc => refuse(
+            "and is not sparse in the file.",
+            "Ids are the indices of sparse samples with one value: leave ‹ids› out.",
+        ),
+        (0, Some(_)) if layout != Layout::Cntk => refuse(
+            "and the file has the layout of CNTK's public page.",
+            "Convert the file: CNTK's own layout is read with ‹ids›.",
+        ),
+        (0, Some(ids)) => Ok((StreamInfo::ids(name, stream.dim as usize, ids), Some(ids.element))),
+        (_, Some(ids)) if ids.element != stream.element => refuse(
+            &format!("the type {}, and the file {}.", ids.element.name(), stream.element.name()),
+            "The file has numbers of classes already: leave ‹ids› out, or set it to their type.",
+        ),
+        (classes, ids) => {
+            let ids = ids.unwrap_or(Ids { element: stream.element, padding: 0 });
+            Ok((StreamInfo::ids(name, classes as usize, ids), None))
+        }
+    }
 }
 
 /// Refuses two streams of one name, with CNTK's message.
@@ -375,7 +401,8 @@ impl BinaryFile {
 
     fn load_from(self: &Arc<Self>, file: &DataFile, id: ChunkId) -> Result<BinaryChunk> {
         let (header, record) = (&self.header, &self.header.chunks[id as usize]);
-        let context = ChunkContext { file, header, record, first_key: self.lengths.first(id) };
+        let context =
+            ChunkContext { file, header, ids: &self.ids, record, first_key: self.lengths.first(id) };
         let range = record.start..record.end;
         // From here on the chunk's destructor returns the buffer to the pool.
         let data = self.common.buffers.take(file.path(), &range)?;

@@ -9,7 +9,7 @@ use cntk_reader_core::format::recognize::FileFormat;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::option::release::Release;
 use cntk_reader_core::runtime::log::Logger;
-use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::stream::{ElementType, Ids};
 
 /// Options of the binary deserializer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub struct BinaryOptions {
     pub shared_ids: bool,
     /// New names of streams with their names in the file.
     pub renamed: Vec<(String, String)>,
+    /// Streams whose one-hot samples are delivered as numbers of classes, by their delivered names
+    /// (`ids`).
+    pub ids: Vec<(String, Ids)>,
     /// As CNTK, ignores new names of streams that the file does not have, and of several new names
     /// for one stream takes the last. Otherwise both are errors.
     pub ignores_unmatched: bool,

@@ -174,7 +174,11 @@ impl<F> SparseReader<'_, F> {
                 self.indices(cut(indices, counts)?.as_chunks::<4>().0, at + indices as usize, index)?;
             let sizes = cut(counts, end)?.as_chunks::<4>().0;
 
-            let is_short = samples.max(count) as usize <= implied::LONGEST;
+            if context.is_ids() {
+                self.check_ids(values, sizes, at, index)?;
+            }
+            // Ids are not delivered with values and offsets.
+            let is_short = samples.max(count) as usize <= implied::LONGEST || context.is_ids();
             let fits = match form.values {
                 Values::Implied => is_short && self.are_ones(values),
                 Values::Narrow => self.are_narrow(values),
@@ -225,6 +229,30 @@ impl<F> SparseReader<'_, F> {
             pieces.pass(end as usize);
         }
         Ok(Ok((sequence_offsets, offsets)))
+    }
+
+    /// Checks that each sample of a sequence at byte `at` is one entry with the value 1.
+    fn check_ids<T: Narrow, const N: usize>(
+        &self,
+        values: &[[u8; N]],
+        sizes: &[[u8; 4]],
+        at: usize,
+        index: u32,
+    ) -> Result<()>
+    where
+        F: Fn([u8; N]) -> T + Copy,
+    {
+        if !are_all_one(sizes) {
+            let counts = sizes.iter().map(|size| u32::from_le_bytes(*size));
+            let count = counts.into_iter().find(|&count| count != 1).unwrap_or_default();
+            return Err(self.context.no_id(at, index, &format!("{count} entries")));
+        }
+        if !self.are_ones(values) {
+            let one = T::from_f64(1.0);
+            let other = values.iter().map(|bytes| (self.number)(*bytes)).find(|value| *value != one);
+            return Err(self.context.no_id(at, index, &format!("the value {:?}", other.unwrap_or_default())));
+        }
+        Ok(())
     }
 
     /// Checks that all indices are below the dimension.

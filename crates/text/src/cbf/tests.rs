@@ -19,6 +19,7 @@ fn options(file: &std::path::Path) -> BinaryOptions {
         files: cntk_reader_core::format::files::Files::one(file.display().to_string()),
         shared_ids: false,
         renamed: Vec::new(),
+        ids: Vec::new(),
         ignores_unmatched: false,
         keep_data_in_memory: false,
         log: Logger::new(0),
@@ -365,7 +366,7 @@ fn files_of_version_2_have_streams_of_all_types() {
         }
     }
     let ids = opened(&typed(0, ElementType::Int32 as u8, 1, 7, &[6, 0, 0, 0]), |_| {}).expect("a file");
-    let info = StreamInfo::dense("x", &[]).element(ElementType::Int32).of_classes(7);
+    let info = StreamInfo::ids("x", 7, Ids { element: ElementType::Int32, padding: 0 });
     assert_eq!(ids.streams(), [info]);
 }
 

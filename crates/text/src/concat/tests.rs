@@ -372,7 +372,7 @@ fn all_files_are_sorted_before_keys_are_looked_up_in_parallel() {
         storage: Storage::Dense,
         defines_mb_size: false,
         element: None,
-        is_ids: false,
+        ids: None,
     };
     let text = &TextOptions {
         files: Files::named(folder.path().join("*.ctf").display().to_string()).expect("a pattern"),

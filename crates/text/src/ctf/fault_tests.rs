@@ -24,7 +24,7 @@ fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
         storage: Storage::Dense,
         defines_mb_size: false,
         element: None,
-        is_ids: false,
+        ids: None,
     };
     let options = TextOptions {
         files: cntk_reader_core::format::files::Files::one(path),

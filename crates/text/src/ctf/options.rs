@@ -8,7 +8,7 @@ use cntk_reader_core::format::options::{Context, Facts, Format, Opened, Signatur
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::option::release::{Quirks, Release};
 use cntk_reader_core::runtime::log::Logger;
-use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::stream::{ElementType, Ids, Storage, StreamInfo};
 
 /// The largest number of errors that can be tolerated.
 pub const MOST_ERRORS: u32 = cntk_reader_core::limits::MOST_ERRORS;
@@ -47,11 +47,11 @@ impl TextOptions {
     /// The streams as the deserializer offers them.
     pub fn stream_infos(&self) -> Vec<StreamInfo> {
         let info = |stream: &TextStream| {
+            let (name, dim) = (&stream.name, stream.dim as usize);
             let element = stream.element.unwrap_or(self.element);
-            let dim = stream.dim as usize;
-            let mut info = match stream.is_ids {
-                true => StreamInfo::new(&stream.name, Storage::Dense, element, Vec::new()).of_classes(dim),
-                false => StreamInfo::new(&stream.name, stream.storage, element, vec![dim]),
+            let mut info = match stream.ids {
+                Some(ids) => StreamInfo::ids(name, dim, ids),
+                None => StreamInfo::new(name, stream.storage, element, vec![dim]),
             };
             info.defines_mb_size = stream.defines_mb_size;
             info
@@ -73,11 +73,10 @@ pub struct TextStream {
     pub storage: Storage,
     /// Minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
-    /// Type of the values; `None`: that of the options. Only dense streams, and those of ids, have
-    /// another type than `f32` and `f64`.
+    /// Type of the values of a dense stream; `None`: that of the options.
     pub element: Option<ElementType>,
     /// Samples are sparse with one entry of value 1, and its index is delivered, as a dense scalar.
-    pub is_ids: bool,
+    pub ids: Option<Ids>,
 }
 
 impl Format for TextOptions {

@@ -3,8 +3,8 @@
 use super::index::SequenceSpan;
 use super::parse::exact;
 use super::parse::fast::{FRONT, Fast, PADDING};
+use super::parse::output::Column;
 pub(crate) use super::parse::output::Output;
-use super::parse::output::{Column, ScratchVec};
 use super::parse::report::{Line, Report, Stop, WarningKind};
 use super::parse::rules::Rules;
 use cntk_reader_core::Result;
@@ -12,8 +12,6 @@ use cntk_reader_core::memory::compact::arena::{Arena, Recycler};
 use cntk_reader_core::memory::compact::narrow::{self, Narrow};
 use cntk_reader_core::memory::compact::{Value, ValueForm, decimal, finite, implied};
 use cntk_reader_core::memory::{Zeros, room};
-use cntk_reader_core::stream::Element;
-use cntk_reader_core::with_element;
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing
@@ -176,7 +174,8 @@ pub fn pack<T: Scratched>(
         let size = |is_stored: bool, words: usize| if is_stored { words } else { 0 };
         let values = match stored.values {
             None => 0,
-            Some(_) if stored.is_typed => Arena::words_for::<u8>(column.typed.len()),
+            Some(_) if stored.source == Source::Indices => 0,
+            Some(_) if stored.source == Source::Typed => Arena::words_for::<u8>(column.typed.len()),
             Some(form) => Arena::words_for::<u8>(column.values.len() * form.size(size_of::<T>())),
         };
         let indices = match stored.indices {
@@ -208,10 +207,11 @@ pub fn pack<T: Scratched>(
             Indices::Narrow => arena.push(&column.narrow_indices),
             Indices::Whole => arena.push(&column.indices),
         };
-        let values = stored.values.map(|form| match form {
-            ValueForm::Whole if stored.is_typed => arena.push(&column.typed),
-            ValueForm::Whole => arena.push(&column.values),
-            ValueForm::Byte | ValueForm::Decimal(_) | ValueForm::Ones => arena.push(&column.narrow_values),
+        let values = stored.values.map(|form| match stored.source {
+            Source::Indices => indices,
+            Source::Typed => arena.push(&column.typed),
+            Source::Values if form == ValueForm::Whole => arena.push(&column.values),
+            Source::Values => arena.push(&column.narrow_values),
         });
         parts.push(Part {
             sequence_offsets,
@@ -245,11 +245,21 @@ const WIDEST_SPARSE: usize = 2;
 struct Stored {
     /// `None` if the values are not stored, because all are 1 ([`implied`]).
     values: Option<ValueForm>,
-    /// The values are those of [`Column::typed`].
-    is_typed: bool,
+    source: Source,
     indices: Indices,
     offsets: bool,
     sequence_offsets: SequenceOffsets,
+}
+
+/// What the values of a stream are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Those of its column.
+    Values,
+    /// Those of [`Column::typed`].
+    Typed,
+    /// Its indices: numbers of classes.
+    Indices,
 }
 
 /// How indices are stored.
@@ -296,18 +306,22 @@ impl Stored {
             };
             narrow::store_values(&column.values, widest, &mut column.narrow_values)
         };
-        let is_typed = rule.typed.is_some() || rule.is_ids();
+        let of_indices = |column: &mut Column<T>| -> Result<Indices> {
+            let is_narrow = narrow && narrow::store_indices(&column.indices, &mut column.narrow_indices)?;
+            Ok(if is_narrow { Indices::Narrow } else { Indices::Whole })
+        };
         if rule.is_ids() {
-            with_element!(rule.element, E => ids_to_values::<E>(&column.indices, &mut column.typed))?;
+            let indices = of_indices(column)?;
+            let values = Some(ValueForm::of_indices(rule.element, indices == Indices::Narrow));
+            return Ok(Stored { values, source: Source::Indices, indices, offsets: false, sequence_offsets });
         }
         if rule.delivered.is_some() {
-            return Ok(Stored {
-                values: Some(if is_typed { ValueForm::Whole } else { of_values(column)? }),
-                is_typed,
-                indices: Indices::None,
-                offsets: false,
-                sequence_offsets,
-            });
+            let (source, values) = match rule.typed {
+                Some(_) => (Source::Typed, ValueForm::Whole),
+                None => (Source::Values, of_values(column)?),
+            };
+            let (values, indices) = (Some(values), Indices::None);
+            return Ok(Stored { values, source, indices, offsets: false, sequence_offsets });
         }
         let entry = |sample: u32| column.offsets[sample as usize] as usize;
         let short = column.sequence_offsets.windows(2).all(|pair| {
@@ -319,24 +333,9 @@ impl Stored {
             true => None,
             false => Some(of_values(column)?),
         };
-        let is_narrow = narrow && narrow::store_indices(&column.indices, &mut column.narrow_indices)?;
-        let indices = if is_narrow { Indices::Narrow } else { Indices::Whole };
-        Ok(Stored { values, is_typed, indices, offsets, sequence_offsets })
+        let indices = of_indices(column)?;
+        Ok(Stored { values, source: Source::Values, indices, offsets, sequence_offsets })
     }
-}
-
-/// Writes indices as values of a type of integers.
-fn ids_to_values<E: Element>(indices: &[i32], values: &mut ScratchVec<u8>) -> Result<()> {
-    let size = size_of::<E>();
-    let bytes = indices.len() * size;
-    values.clear();
-    let out = values.spare(bytes).ok_or_else(|| room::missing(bytes, room::CHUNK))?;
-    for (out, &index) in out.chunks_exact_mut(size).zip(indices) {
-        let value = E::of_integer(index.into()).unwrap_or_default();
-        out.copy_from_slice(bytemuck::bytes_of(&value));
-    }
-    values.advance(bytes);
-    Ok(())
 }
 
 impl SequenceOffsets {

@@ -25,6 +25,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         files: Files::one(input.to_owned()),
         shared_ids: false,
         renamed: Vec::new(),
+        ids: Vec::new(),
         ignores_unmatched: false,
         keep_data_in_memory: false,
         log: Logger::new(0),

@@ -249,6 +249,8 @@ impl Handles {
         let mut values = vec![0_f64; choices.below(100)];
         let (mut mask, mut numbers) = (vec![0_u8; choices.below(50)], vec![0_i32; choices.below(50)]);
         let (value_room, number_room) = (values.len(), numbers.len());
+        // Codes of types, those of indices among them. The room for values has eight bytes for each.
+        let element = choices.below(22) as u32;
         // SAFETY: each pointer has as many elements as the number beside it says.
         check(choices, |error| unsafe {
             let (values, numbers) = (values.as_mut_ptr().cast(), numbers.as_mut_ptr());
@@ -277,9 +279,10 @@ impl Handles {
                     minibatch,
                     stream,
                     length / 4,
+                    element,
                     -1,
-                    numbers,
-                    number_room,
+                    values,
+                    value_room,
                     mask.as_mut_ptr(),
                     mask.len(),
                     error,
@@ -287,7 +290,8 @@ impl Handles {
                 _ => cntk_reader_minibatch_stream_pack_indices(
                     minibatch,
                     stream,
-                    values.cast(),
+                    element,
+                    values,
                     value_room,
                     numbers,
                     number_room,

@@ -160,8 +160,11 @@ fn fits(kind: Kind, types: &[&str], unsigned: &[&str]) -> bool {
     };
     match kind {
         Kind::Flag => types.iter().all(|kind| kind == "bool"),
+        // Beside the name of a stream.
         Kind::Whole(least, _) => {
-            all(&|kind| is_unsigned(kind) || least < 0 && ["i32", "int32_t"].contains(&kind))
+            let is_name = |kind: &str| ["str", "string"].contains(&kind) && types.len() > 1;
+            let is_signed = |kind: &str| ["i32", "int32_t", "i64", "int64_t"].contains(&kind);
+            all(&|kind| is_unsigned(kind) || least < 0 && is_signed(kind) || is_name(kind))
         }
         Kind::Numbers => all(&is_real),
         Kind::Counts => all(&|kind| is_unsigned(kind) || is_pair(kind)),
@@ -240,6 +243,9 @@ fn parameters_have_types_of_the_declared_kinds() {
 
 /// The value of a whole number in Python, such as `2**31 - 1`.
 fn number(text: &str) -> i128 {
+    if let Some(inside) = text.strip_prefix("-(").and_then(|text| text.strip_suffix(')')) {
+        return -number(inside);
+    }
     let (text, less) = text.split_once(" - ").map_or((text, "0"), |(text, less)| (text, less));
     let plain = |text: &str| text.parse::<i128>().unwrap_or_else(|_| panic!("'{text}' is no number"));
     let value = match text.split_once("**") {

@@ -20,6 +20,7 @@ pub mod implied;
 pub mod narrow;
 pub mod widen;
 
+use crate::stream::ElementType;
 use decimal::Decimals;
 
 /// A type of value: `f32` or `f64`.
@@ -88,16 +89,40 @@ impl Value for f64 {
 pub enum ValueForm {
     /// With all bytes of their type.
     Whole,
-    /// Whole numbers from 0 to 255 as `u8`, of either element type, dense or sparse.
+    /// Whole numbers from 0 to 255 as `u8`, of `f32` or `f64`, dense or sparse.
     Byte,
     /// `f32` values with a limited number of decimals, in 1 to 3 bytes each. Not for streams of
     /// `f64`.
     Decimal(Decimals),
     /// Not at all: every value of a sparse stream is 1. `values` is empty, and there are as many values as indices.
     Ones,
+    /// Integers of a stream of `i32` or `i64` as `u16`: numbers of classes.
+    Narrow,
+    /// Integers of a stream of `i64` as `i32`.
+    Int,
 }
 
 impl ValueForm {
+    /// The form in which integers of this type have `i32` indices, or `u16` ones if `is_narrow`.
+    pub fn of_indices(element: ElementType, is_narrow: bool) -> ValueForm {
+        match (is_narrow, element) {
+            (true, _) => ValueForm::Narrow,
+            (false, ElementType::Int32) => ValueForm::Whole,
+            (false, _) => ValueForm::Int,
+        }
+    }
+
+    /// Whether values of this type may be stored so.
+    pub fn suits(self, element: ElementType) -> bool {
+        match self {
+            ValueForm::Whole => true,
+            ValueForm::Byte | ValueForm::Ones => element.is_real(),
+            ValueForm::Decimal(_) => element == ElementType::Float,
+            ValueForm::Narrow => matches!(element, ElementType::Int32 | ElementType::Int64),
+            ValueForm::Int => element == ElementType::Int64,
+        }
+    }
+
     /// Bytes of a stored value whose type takes `element` bytes.
     #[inline(always)]
     pub fn size(self, element: usize) -> usize {
@@ -106,6 +131,8 @@ impl ValueForm {
             ValueForm::Byte => 1,
             ValueForm::Decimal(decimals) => decimals.size(),
             ValueForm::Ones => 0,
+            ValueForm::Narrow => 2,
+            ValueForm::Int => 4,
         }
     }
 }

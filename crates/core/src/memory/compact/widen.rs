@@ -37,6 +37,17 @@ pub fn values(target: &mut [u8], source: &[u8], form: ValueForm, element: usize)
         (ValueForm::Decimal(decimals), _) => decimal::load(target, source, decimals),
         (ValueForm::Ones, 4) => target.as_chunks_mut().0.fill(1f32.to_ne_bytes()),
         (ValueForm::Ones, _) => target.as_chunks_mut().0.fill(1f64.to_ne_bytes()),
+        (ValueForm::Narrow, 4) => load::<4, [u8; 2]>(target, source.as_chunks().0),
+        (ValueForm::Narrow, _) => integers(target, source, u16::from_ne_bytes),
+        (ValueForm::Int, _) => integers(target, source, i32::from_ne_bytes),
+    }
+}
+
+/// Widens stored integers of `N` bytes to `i64`.
+#[inline(always)]
+fn integers<const N: usize, I: Into<i64>>(target: &mut [u8], source: &[u8], integer: impl Fn([u8; N]) -> I) {
+    for (target, stored) in target.as_chunks_mut().0.iter_mut().zip(source.as_chunks().0) {
+        *target = integer(*stored).into().to_ne_bytes();
     }
 }
 
@@ -78,6 +89,16 @@ mod tests {
         assert_eq!(floats, wanted);
         let wanted: Vec<u8> = (0..256u16).flat_map(|i| f64::from(i).to_ne_bytes()).collect();
         assert_eq!(doubles, wanted);
+        let classes = [0u16, 7, 256, u16::MAX];
+        let stored = classes.map(u16::to_ne_bytes).concat();
+        let (mut ints, mut longs) = ([9; 16], [9; 32]);
+        super::values(&mut ints, &stored, ValueForm::Narrow, 4);
+        super::values(&mut longs, &stored, ValueForm::Narrow, 8);
+        assert_eq!(ints.to_vec(), classes.map(|class| i32::from(class).to_ne_bytes()).concat());
+        assert_eq!(longs.to_vec(), classes.map(|class| i64::from(class).to_ne_bytes()).concat());
+        let classes = [0i32, 65536, i32::MAX, -1];
+        super::values(&mut longs, &classes.map(i32::to_ne_bytes).concat(), ValueForm::Int, 8);
+        assert_eq!(longs.to_vec(), classes.map(|class| i64::from(class).to_ne_bytes()).concat());
         let (numbers, mut indices) = ([0u16, 1, 256, u16::MAX], [9; 16]);
         super::indices(&mut indices, &numbers.map(u16::to_ne_bytes).concat(), true);
         assert_eq!(indices.to_vec(), numbers.map(|index| i32::from(index).to_ne_bytes()).concat());

@@ -134,7 +134,12 @@ fn is_nontemporal(out: &[u8], column: usize) -> bool {
 }
 
 /// Zeroes the columns of a gap, `column` bytes each.
-pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, column: usize) {
+fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, column: usize) {
+    fill_gap(out, layout, gap, column, &[0]);
+}
+
+/// Fills the columns of a gap, `column` bytes each, with one value.
+pub(in super::super) fn fill_gap(out: &mut [u8], layout: &Layout, gap: &Record, column: usize, value: &[u8]) {
     if column == 0 {
         return;
     }
@@ -142,7 +147,13 @@ pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, 
     let stride = layout.lanes * column;
     let start = (first * layout.lanes + gap.lane as usize) * column;
     for target in out[start..].chunks_mut(stride).take(end - first) {
-        target[..column].fill(0);
+        match value {
+            [byte] => target[..column].fill(*byte),
+            value => {
+                let values = target[..column].chunks_exact_mut(value.len());
+                values.for_each(|target| target.copy_from_slice(value));
+            }
+        }
     }
 }
 

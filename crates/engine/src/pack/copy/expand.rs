@@ -67,7 +67,8 @@ impl Run<'_> {
         match view.form {
             ValueForm::Byte => self.of_indices(out, view.values, sparse),
             ValueForm::Ones => self.of_indices(out, One::EVER, sparse),
-            ValueForm::Whole | ValueForm::Decimal(_) => {
+            // Integers are not sparse.
+            ValueForm::Whole | ValueForm::Decimal(_) | ValueForm::Narrow | ValueForm::Int => {
                 self.of_indices(out, view.values.as_chunks::<E>().0, sparse)
             }
         }

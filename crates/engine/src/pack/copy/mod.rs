@@ -17,7 +17,7 @@ mod nontemporal;
 mod prefetch;
 mod sparse;
 
-pub(super) use dense::zero_gap;
+pub(super) use dense::fill_gap;
 pub(super) use prefetch::first as prefetch_first;
 
 /// What is to be written of one stream's block.

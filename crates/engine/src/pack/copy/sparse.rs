@@ -364,10 +364,11 @@ fn scatter<const E: usize, const SINGLE: bool, const WHOLE: bool>(
                     }
                 }
             }
-            (ValueForm::Whole, false) => {
+            // Integers are not sparse.
+            (ValueForm::Whole | ValueForm::Narrow | ValueForm::Int, false) => {
                 columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, wide_values, wide_indices)
             }
-            (ValueForm::Whole, true) => {
+            (ValueForm::Whole | ValueForm::Narrow | ValueForm::Int, true) => {
                 columns.put::<E, SINGLE, _, _>(&mut prefetch, values, indices, wide_values, narrow_indices)
             }
         }

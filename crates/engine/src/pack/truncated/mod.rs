@@ -18,7 +18,7 @@ use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::{Chunk, Loaded};
 use cntk_reader_core::memory::{Meter, room};
 use cntk_reader_core::sequence::SequenceId;
-use cntk_reader_core::stream::{Storage, StreamInfo};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, ErrorKind, Result};
 use slot::{QueuedSequence, Slot};
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl TruncatedPacker {
             let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
             let first = *length.get_or_insert(view.samples);
             let check = || {
-                check::sizes(&view, info.element.size(), info.sample_size())?;
+                check::sizes(&view, info.element, info.sample_size())?;
                 if first != view.samples {
                     return Err(self.different(chunk, id));
                 }
@@ -223,7 +223,13 @@ impl TruncatedPacker {
             for (info, stream) in infos.iter().zip(streams.iter_mut()) {
                 let column = info.sample_size() * info.element.size();
                 let (layout, out) = stream.parts_mut();
-                copy::zero_gap(out, layout, &gap, column);
+                match (info.padding, info.element) {
+                    (0, _) => copy::fill_gap(out, layout, &gap, column, &[0]),
+                    (value, ElementType::Int32) => {
+                        copy::fill_gap(out, layout, &gap, column, &(value as i32).to_ne_bytes());
+                    }
+                    (value, _) => copy::fill_gap(out, layout, &gap, column, &value.to_ne_bytes()),
+                }
             }
         }
         Ok(end_of_sweep)

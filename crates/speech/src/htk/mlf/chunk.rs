@@ -9,6 +9,7 @@ use cntk_reader_core::memory::compact::implied::Offsets;
 use cntk_reader_core::memory::{Held, room};
 use cntk_reader_core::runtime::cancel::Current;
 use cntk_reader_core::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
+use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use parse::{Failure, Invalid, Target};
 use rayon::prelude::*;
@@ -26,6 +27,8 @@ pub(super) struct LabelChunk {
     /// With boundaries of phones, the value of each frame: 2 where a range begins, else 1. Without them all values are 1.
     values: Option<Vec<u8>>,
     offsets: Offsets,
+    /// The type of classes that are delivered as numbers.
+    ids: Option<ElementType>,
     /// Utterances with a class that is too large, by their indices. In sequence mode CNTK 2.7 fails
     /// when such an utterance is needed, and delivers the others.
     failures: Vec<(u32, Error)>,
@@ -48,6 +51,11 @@ impl LeafChunk for LabelChunk {
             return Loaded::Invalid;
         }
         let range = first as usize..first as usize + frames as usize;
+        if let Some(element) = self.ids {
+            let (values, form) =
+                (bytemuck::cast_slice(&self.classes[range]), ValueForm::of_indices(element, true));
+            return Loaded::Data(SequenceView { samples: frames, values, form, kind: ViewKind::Dense });
+        }
         let Some(offsets) = self.offsets.get(frames) else { return Loaded::Invalid };
         let (values, form) = match &self.values {
             None => (&[][..], ValueForm::Ones),
@@ -134,7 +142,7 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
         + values.as_ref().map_or(0, |values| values.len())
         + offsets.memory();
     let _held = shared.meter.hold(held);
-    Ok(LabelChunk { utterances, classes, values, offsets, failures, _held })
+    Ok(LabelChunk { utterances, classes, values, offsets, ids: shared.ids, failures, _held })
 }
 
 /// The frames of an utterance for which there is room.

@@ -42,7 +42,7 @@ use cntk_reader_core::memory::Meter;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::log::{Level, Logger, Repeated};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
-use cntk_reader_core::stream::{Storage, StreamInfo};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use index::Table;
 use ranges::Columns;
@@ -69,6 +69,8 @@ struct MlfShared {
     columns: Columns,
     /// The value is 2 where a range begins.
     boundaries: bool,
+    /// The type of classes that are delivered as numbers.
+    ids: Option<ElementType>,
     frame_mode: bool,
     table: Table,
     corpus: Arc<Corpus>,
@@ -109,8 +111,11 @@ impl MlfDeserializer {
         let (utterances, frames) = (table.len(), table.total_frames());
         let line = format!("MLF Deserializer: '{utterances}' utterances with '{frames}' frames");
         Logger::log_always(Level::Info, &line);
-        let shape = vec![options.dim as usize];
-        let stream = StreamInfo::new(&options.stream, Storage::SparseCsc, options.element, shape);
+        let (name, dim) = (&options.stream, options.dim as usize);
+        let stream = match options.ids {
+            Some(ids) => StreamInfo::ids(name, dim, ids),
+            None => StreamInfo::new(name, Storage::SparseCsc, options.element, vec![dim]),
+        };
         let shared = MlfShared {
             stream: options.stream.clone(),
             files,
@@ -119,6 +124,7 @@ impl MlfDeserializer {
             columns: Columns::of(options),
             // Old sections accept both together, and the boundaries have no effect then.
             boundaries: options.phone_boundaries && !options.frame_mode,
+            ids: options.ids.map(|ids| ids.element),
             frame_mode: options.frame_mode,
             table,
             corpus: Arc::clone(corpus),
@@ -144,6 +150,11 @@ fn check(options: &MlfOptions, is_primary: bool) -> Result<()> {
         let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{LARGEST_DIM}d'\n");
         let detail = "Set ‹classes› to the number of classes. Labels are kept as numbers of 16 bits.";
         return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
+    }
+    if options.phone_boundaries && options.ids.is_some() {
+        let message = "A stream with ‹ids› has no boundaries of phones.";
+        let detail = "Boundaries are values of sparse samples: remove ‹ids› or ‹phone_boundaries›.";
+        return Err(logic(message).with_detail(detail));
     }
     if options.phone_boundaries && options.binary {
         let detail = "Binary labels have no boundaries of phones: remove ‹phone_boundaries›, or read the labels in text.";

@@ -34,16 +34,16 @@ impl StreamRule {
     /// The rule of a stream of a file with this precision.
     pub(crate) fn new(stream: &TextStream, precision: ElementType) -> StreamRule {
         let sparse = stream.storage == Storage::SparseCsc;
-        let element = stream.element.unwrap_or(precision);
+        let element = stream.ids.map(|ids| ids.element).or(stream.element).unwrap_or(precision);
         StreamRule {
             name: stream.name.clone(),
             alias: stream.alias.clone().into_bytes(),
             dim: stream.dim as usize,
             sparse,
-            delivered: match (sparse, stream.is_ids) {
+            delivered: match (sparse, stream.ids) {
                 (false, _) => Some(stream.dim as usize),
-                (true, true) => Some(1),
-                (true, false) => None,
+                (true, Some(_)) => Some(1),
+                (true, None) => None,
             },
             element,
             typed: (!sparse && element != precision).then(|| Typed::new(element)),

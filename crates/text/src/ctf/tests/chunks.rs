@@ -28,7 +28,7 @@ pub fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
         storage,
         defines_mb_size: false,
         element: None,
-        is_ids: false,
+        ids: None,
     };
     TextOptions {
         files: cntk_reader_core::format::files::Files::one(file.path().to_str().expect("UTF-8").into()),

@@ -18,7 +18,7 @@ use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::cpu::processor::Processor;
 use cntk_reader_core::memory::compact::Value;
 use cntk_reader_core::runtime::log::Logger;
-use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Ids, Storage};
 use std::sync::Arc;
 
 /// Rules for streams written as `x:2` (dense, dimension 2), `s:10s` (sparse), `x:2=int16` (dense,
@@ -44,8 +44,8 @@ pub fn rules(streams: &str, max_errors: u64) -> Rules {
                 dim: dim.trim_end_matches('s').parse().expect("a dimension"),
                 storage: if sparse { Storage::SparseCsc } else { Storage::Dense },
                 defines_mb_size: false,
-                element,
-                is_ids: sparse && element.is_some(),
+                element: element.filter(|_| !sparse),
+                ids: element.filter(|_| sparse).map(|element| Ids { element, padding: 0 }),
             };
             StreamRule::new(&stream, ElementType::Float)
         })

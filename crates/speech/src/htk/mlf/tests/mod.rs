@@ -25,6 +25,7 @@ pub fn options(files: &[&str]) -> MlfOptions {
         state_list: Some(data("state.list")),
         dim: 12,
         phone_boundaries: false,
+        ids: None,
         cache_index: false,
         chunk_size: 64 << 20,
         binary: false,
