@@ -2358,11 +2358,13 @@ cntk_reader_status cntk_reader_minibatch_stream_describe(const cntk_reader_minib
 /**
  * Writes the sequences of stream `index` side by side, filled up to `length` samples each.
  *
- * With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets sequences * length samples of
- * `sample_size` values, of the stream's element type, and must have room for them: `value_capacity` values. `length` must not
- * be less than `longest`. `values` may be NULL if `value_capacity` is 0: the values are left out then. Past the end of a
- * sequence the values are `fill`, which must be a value of that type. `mask` gets sequences * length bytes, 1 for each sample
- * of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if that is 0.
+ * With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets
+ * sequences * length samples of `sample_size` values, of the stream's element type, and must have
+ * room for them: `value_capacity` values. `length` must not be less than `longest`. `values` may
+ * be NULL if `value_capacity` is 0: the values are left out then. Past the end of a sequence the
+ * values are `fill`, which must be a value of that type. `mask` gets sequences * length bytes, 1
+ * for each sample of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if
+ * that is 0.
  *
  * The sequences are in the order of their numbers, which is that of the keys, and gaps are left out. Of a truncated sequence it
  * is the part in this minibatch. Samples of a sparse stream become dense; more than 2^31 values of them are an error.
@@ -2398,10 +2400,11 @@ cntk_reader_status cntk_reader_minibatch_stream_pack(const cntk_reader_minibatch
                                                      cntk_reader_error **error);
 
 /**
- * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences * length indices in the
- * order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a sequence. `element` is the type of the indices and of
- * `fill`: `CNTK_READER_ELEMENT_INT32` or `CNTK_READER_ELEMENT_INT64`. `indices` has room for `index_capacity` of them, and may be
- * NULL if that is 0. A sample that is not one-hot is an error.
+ * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot:
+ * sequences * length indices in the order of cntk_reader_minibatch_stream_pad, and `fill` past the
+ * end of a sequence. `element` is the type of the indices and of `fill`: `CNTK_READER_ELEMENT_INT32` or
+ * `CNTK_READER_ELEMENT_INT64`. `indices` has room for `index_capacity` of them, and may be NULL if
+ * that is 0. A sample that is not one-hot is an error.
  *
  * The stream may be sparse or dense. May be called from any thread.
  */
@@ -2417,9 +2420,10 @@ cntk_reader_status cntk_reader_minibatch_stream_pad_indices(const cntk_reader_mi
                                                             cntk_reader_error **error);
 
 /**
- * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples` indices in the order of
- * cntk_reader_minibatch_stream_pack. `element` is their type, as for cntk_reader_minibatch_stream_pad_indices. `indices` has room
- * for `index_capacity` of them, and may be NULL if that is 0; `offsets` is as there. A sample that is not one-hot is an error.
+ * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples`
+ * indices in the order of cntk_reader_minibatch_stream_pack. `element` is their type, as for
+ * cntk_reader_minibatch_stream_pad_indices. `indices` has room for `index_capacity` of them, and
+ * may be NULL if that is 0; `offsets` is as there. A sample that is not one-hot is an error.
  *
  * The stream may be sparse or dense. May be called from any thread.
  */
