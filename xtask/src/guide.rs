@@ -21,7 +21,7 @@ const INDEX: &str = "README.md";
 const MESSAGES: &str = "troubleshooting.md";
 
 /// Pages that need PyTorch: the step `torch` runs them.
-const WITH_TORCH: [&str; 1] = ["distributed.md"];
+pub const WITH_TORCH: [&str; 2] = ["models.md", "distributed.md"];
 
 /// A command that takes longer is named.
 const SLOW: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What needs PyTorch or JAX: the package's tests with them, the guide's page on it, and
+//! What needs PyTorch or JAX: the package's tests with them, the guide's pages on them, and
 //! examples/distributed on 1 to 3 ranks, which are killed and resumed, under torchrun and under
 //! Ray.
 
@@ -15,9 +15,6 @@ const TESTS: [&str; 5] = ["test_torch", "test_jax", "test_minibatch", "test_arra
 /// The most by which weights may differ between numbers of ranks: gradients are added in another
 /// order.
 const TOLERANCE: f64 = 1e-10;
-/// The page of the guide that needs PyTorch.
-const PAGE: &str = "distributed.md";
-
 /// Prints the largest difference between the weights in two files.
 const COMPARE: &str = "\
 import sys, torch
@@ -33,7 +30,10 @@ pub fn step(project: &Project) -> Result<Tally> {
     };
     let variables = python::variables(project)?;
     let tests = tests(project, &python, &variables)?;
-    let page = guide::page(project, PAGE, &python)?;
+    let mut pages = Tally::default();
+    for page in guide::WITH_TORCH {
+        pages = pages.and(guide::page(project, page, &python)?);
+    }
     let scratch = project.target.join("xtask/torch");
     empty_folder(&scratch)?;
     let example = Example { project, python, variables, scratch };
@@ -51,7 +51,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         None => &[Launcher::Torchrun, Launcher::Ray],
         Some(_) => &[Launcher::Torchrun],
     };
-    Ok(tests.and(page).and(types).and(example.check(launchers)?).and(ray))
+    Ok(tests.and(pages).and(types).and(example.check(launchers)?).and(ray))
 }
 
 /// The package's tests that use PyTorch or JAX.
