@@ -11,7 +11,6 @@ namespace CntkReader
         const string Library = "cntk_reader";
 
         public const int Sparse = 1;    // CNTK_READER_STORAGE_SPARSE_CSC
-        public const int Float = 1;     // CNTK_READER_ELEMENT_FLOAT
 
         public sealed class ReaderHandle : SafeHandle
         {

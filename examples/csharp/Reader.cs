@@ -34,11 +34,17 @@ namespace CntkReader
         }
     }
 
+    // Types of values: cntk_reader_element in cntk_reader.h.
+    public enum ElementType
+    {
+        Float = 1, Double = 2, Float16 = 4, Int16 = 6, UInt8 = 16, Int32 = 17, Int64 = 18, BFloat16 = 19, Bool = 20
+    }
+
     public sealed class StreamDescription
     {
         public string Name { get; internal set; }
         public bool IsSparse { get; internal set; }
-        public bool IsDouble { get; internal set; }
+        public ElementType Element { get; internal set; }
         public int SampleSize { get; internal set; }    // Values of one sample.
     }
 
@@ -63,14 +69,39 @@ namespace CntkReader
         public int SampleSize { get { return (int)parts.SampleSize; } }
         public bool IsSparse { get { return parts.Storage == Native.Sparse; } }
 
-        // All values (dense), or the stored ones (sparse).
+        public ElementType Element { get { return (ElementType)parts.Element; } }
+
+        // All values (dense), or the stored ones (sparse), of a stream of floats.
         public float[] Values()
         {
-            if (parts.Element != Native.Float)
-                throw new InvalidOperationException("The values of this stream are of type double.");
+            Expect(ElementType.Float);
             var values = new float[(int)parts.ValueCount];
             Borrow(() => Marshal.Copy(parts.Values, values, 0, values.Length));
             return values;
+        }
+
+        // All values of a stream of bytes: pixels.
+        public byte[] Bytes()
+        {
+            Expect(ElementType.UInt8);
+            var values = new byte[(int)parts.ValueCount];
+            Borrow(() => Marshal.Copy(parts.Values, values, 0, values.Length));
+            return values;
+        }
+
+        // All values of a stream of 32-bit integers: words, classes.
+        public int[] Ids()
+        {
+            Expect(ElementType.Int32);
+            var values = new int[(int)parts.ValueCount];
+            Borrow(() => Marshal.Copy(parts.Values, values, 0, values.Length));
+            return values;
+        }
+
+        void Expect(ElementType wanted)
+        {
+            if (Element != wanted)
+                throw new InvalidOperationException("The values of this stream are " + Element + ", not " + wanted + ".");
         }
 
         // Sparse: the index of each stored value in its column, and where each column's values begin, with one more number
@@ -342,7 +373,7 @@ namespace CntkReader
                 streams.Add(new StreamDescription
                 {
                     Name = Native.Text(info.Name), IsSparse = info.Storage == Native.Sparse,
-                    IsDouble = info.Element != Native.Float, SampleSize = (int)info.SampleSize
+                    Element = (ElementType)info.Element, SampleSize = (int)info.SampleSize
                 });
             }
             return streams;
