@@ -122,15 +122,23 @@ TEST_F(Configuration, TextOfCtfAndCbf) {
                  .Dense("pixels", 784)
                  .Element(cr::ElementType::kUInt8)
                  .Sparse("words", 300)
-                 .Ids(cr::ElementType::kInt64),
+                 .Ids(cr::ElementType::kInt64)
+                 .Padding(-100),
              with(ctf, {{"file", "a.ctf"}}),
              {{"pixels", {{"dim", "784"}, {"format", "dense"}, {"element", "uint8"}}},
-              {"words", {{"dim", "300"}, {"format", "sparse"}, {"ids", "int64"}}}});
+              {"words", {{"dim", "300"}, {"format", "sparse"}, {"ids", "int64"}, {"padding", "-100"}}}});
   ExpectText(cr::CbfDeserializer("train.cbf"), with(cbf, {{"file", "train.cbf"}}), {});
   ExpectText(
       cr::CbfDeserializer("train.cbf").Rename("x", "features").Rename("y", "labels").KeepDataInMemory(),
       with(cbf, {{"file", "train.cbf"}, {"keepdatainmemory", "true"}}),
       {{"x", {{"alias", "features"}}}, {"y", {{"alias", "labels"}}}});
+  ExpectText(cr::CbfDeserializer("train.cbf")
+                 .Rename("x", "words")
+                 .Ids("x", cr::ElementType::kInt32)
+                 .Padding("x", 7)
+                 .Ids("y", cr::ElementType::kInt64),
+             with(cbf, {{"file", "train.cbf"}}),
+             {{"x", {{"alias", "words"}, {"ids", "int32"}, {"padding", "7"}}}, {"y", {{"ids", "int64"}}}});
   ExpectText(cr::CtfDeserializer("a.ctf").Dense("x", 1).AddFile("b:1.ctf").AddFile("c-*.ctf"),
              with(ctf, {{"file", "(a.ctf:b:1.ctf:c-*.ctf)"}}), {{"x", {{"dim", "1"}, {"format", "dense"}}}});
   ExpectText(cr::CbfDeserializer("a \"").AddFile("b").SharedIds(),
@@ -241,6 +249,17 @@ TEST_F(Configuration, TextOfSpeechDeserializers) {
   ExpectText(cr::HtkMlfBinaryDeserializer("labels", "a.bin", 9).AddMlfFile("b.bin").CacheIndex(),
              keys("HTKMLFBinaryDeserializer"),
              {{"labels", {{"labeldim", "9"}, {"mlffilelist", "(a.bin:b.bin)"}, {"cacheindex", "true"}}}});
+  ExpectText(cr::HtkMlfDeserializer("labels", "a.mlf", 9).Ids(cr::ElementType::kInt64).Padding(-1),
+             keys("HTKMLFDeserializer"),
+             {{"labels", {{"labeldim", "9"}, {"mlffile", "a.mlf"}, {"ids", "int64"}, {"padding", "-1"}}}});
+  ExpectText(cr::HtkMlfBinaryDeserializer("labels", "a.bin", 9).Ids(cr::ElementType::kInt32).Padding(1),
+             keys("HTKMLFBinaryDeserializer"),
+             {{"labels", {{"labeldim", "9"}, {"mlffile", "a.bin"}, {"ids", "int32"}, {"padding", "1"}}}});
+  ExpectText(
+      cr::KaldiDeserializer::Archive("k", "f.ark", 4).Sparse().Ids(cr::ElementType::kInt32).Padding(2),
+      {{"type", "KaldiDeserializer"}},
+      {{"k",
+        {{"dim", "4"}, {"arkfile", "f.ark"}, {"format", "sparse"}, {"ids", "int32"}, {"padding", "2"}}}});
   ExpectText(cr::LatticeDeserializer("l", "lat.idx").CacheIndex().ChunkSize(9),
              keys("LatticeDeserializer", {{"chunksizeinbytes", "9"}}),
              {{"l", {{"latticeindexfile", "lat.idx"}, {"cacheindex", "true"}}}});

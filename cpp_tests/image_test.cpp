@@ -72,6 +72,9 @@ TEST(ImageConfiguration, SectionsOfDeserializers) {
   EXPECT_EQ(Dense(cr::ImageDeserializer("m", "x", "y", 2).Draws("d").Text()),
             "[type=ImageDeserializer;module=ImageReader;file=m;input=[x=[transforms=()];y=[labelDim=2];"
             "d=[draw=true]]]");
+  EXPECT_EQ(Dense(cr::ImageDeserializer("m", "x", "y", 2).Element(cr::ElementType::kUInt8).Text()),
+            "[type=ImageDeserializer;module=ImageReader;file=m;input=[x=[transforms=();element=uint8];"
+            "y=[labelDim=2]]]");
   EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws("").Text(), cr::Error);
   EXPECT_THROW(cr::ImageDeserializer("m", "x", "y", 2).Draws("Y").Text(), cr::Error);
 }
@@ -149,6 +152,26 @@ TEST_F(Draws, AreTheStreamAndWhatTransformsGet) {
     mirrored += draw.is_mirrored ? 1 : 0;
   }
   EXPECT_TRUE(mirrored > 0 && mirrored < 20) << mirrored;
+}
+
+TEST_F(Draws, ImagesMayStayBytes) {
+  const auto images = [&] {
+    return cr::ImageDeserializer(Map(2), "x", "y", 2)
+        .AddTransform(cr::Scale(8, 6, 3))
+        .Element(cr::ElementType::kUInt8);
+  };
+  cr::Reader reader = cr::Reader::Open(images());
+  reader.StartEpoch(Sweep(2));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_EQ(minibatch["x"].Element(), cr::ElementType::kUInt8);
+  EXPECT_EQ(minibatch["y"].Element(), cr::ElementType::kFloat);
+  // Blue is the number of the column, green of the row: of the second pixel of the first row.
+  const auto pixels = minibatch["x"].Column<std::uint8_t>(1);
+  EXPECT_EQ(pixels.size(), 8u * 6 * 3);
+  EXPECT_EQ((std::vector<int>(pixels.begin() + 3, pixels.begin() + 6)), (std::vector<int>{1, 0, 0}));
+  const cr::Error error =
+      ErrorOf([&] { cr::Reader::Open(images().AddTransform(cr::Color().Brightness(0.5))); });
+  EXPECT_NE(std::string(error.what()).find("'Color'"), std::string::npos) << error.what();
 }
 
 // Without transforms images come as they are.
