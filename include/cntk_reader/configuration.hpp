@@ -253,7 +253,6 @@ class CtfDeserializer {
 
   detail::Options options_;
   detail::Streams streams_;
-  std::vector<std::string> renamed_;
 };
 
 /// One or several files in CNTK's binary format. The files describe their streams themselves; all are read.
@@ -339,6 +338,7 @@ class CbfDeserializer {
 
   detail::Options options_;
   detail::Streams streams_;
+  std::vector<std::string> renamed_;
 };
 
 /// Arrays of NumPy (`.npy`), each a dense stream. Row `i` of each is a sample of the sequence with the key
