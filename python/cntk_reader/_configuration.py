@@ -346,8 +346,8 @@ class CBFDeserializer:
     """One or several files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of both.
 
     ``streams`` renames: ``{"features": StreamDef("name in the file")}``; others of the file are read as well, and a stream that the
-    file does not have is an error. With ``ids``, numbers of classes are delivered in place of one-hot samples. Shapes and storage are those of the file. ``defines_mb_size`` has no effect, as in CNTK 2.7: a
-    sequence counts as long as its longest stream.
+    file does not have is an error. With ``ids``, numbers of classes are delivered in place of one-hot samples; otherwise shapes and
+    storage are those of the file. ``defines_mb_size`` has no effect, as in CNTK 2.7: a sequence counts as long as its longest stream.
 
     * ``filename``: the path, pattern or list
     * ``keep_data_in_memory``: chunks stay in memory once they are loaded
@@ -369,7 +369,9 @@ class CBFDeserializer:
             "module": "CNTKBinaryReader",
             "file": _file(self.filename),
         }
-        renamed: Section = {name: {"alias": stream.field or name, **ids_of(stream)} for name, stream in self.streams.items()}
+        renamed: Section = {
+            name: {"alias": stream.field or name, **ids_of(stream)} for name, stream in self.streams.items()
+        }
         if renamed:
             section["input"] = renamed
         if self.keep_data_in_memory:

@@ -250,9 +250,13 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
     found = set()
     for name, stream in check_streams(images.streams).items():
         if stream.dtype is not None and stream.field != "image":
-            raise ValueError(f"{kind}: the stream {name!r} has dtype={stream.dtype!r}, which streams of images alone have.")
+            raise ValueError(
+                f"{kind}: the stream {name!r} has dtype={stream.dtype!r}, which streams of images alone have."
+            )
         if stream.ids is not None or stream.padding is not None:
-            raise ValueError(f"{kind}: the stream {name!r} has 'ids', which classes of images do not have. Call indices() of the stream.")
+            raise ValueError(
+                f"{kind}: the stream {name!r} has 'ids', which classes of images do not have. Call indices() of the stream."
+            )
         if stream.field == "image":
             transforms = transform_sections(stream.transforms or ())
             if images.transpose:
