@@ -297,7 +297,8 @@ fn stream(info: &StreamInfo, seen: &StreamStatistics, found: Option<usize>) -> S
         dim_seen: seen.dim,
         samples: seen.samples,
         values: seen.values,
-        density: (places > 0.0).then(|| seen.values as f64 / places),
+        // An id is a number of one of `dim` classes.
+        density: (places > 0.0 && info.classes.is_none()).then(|| seen.values as f64 / places),
     }
 }
 
