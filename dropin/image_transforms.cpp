@@ -49,7 +49,8 @@ size_t size_of(host::Element element) {
 
 // The engine's number of a type.
 uint32_t image_element_of(host::Element element) {
-  return element == host::Element::byte ? CNTK_READER_ELEMENT_UINT8 : static_cast<uint32_t>(element);
+  return element == host::Element::byte ? static_cast<uint32_t>(CNTK_READER_ELEMENT_UINT8)
+                                        : static_cast<uint32_t>(element);
 }
 
 size_t count_of(const host::Shape& shape) {
