@@ -233,7 +233,22 @@ class TypesOfText(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "StreamDef"):
                 StreamDef(shape=1, **options)
         with self.assertRaisesRegex(ValueError, "'ids'"):
-            CBFDeserializer("x.cbf", {"x": StreamDef("x", ids="int32")})
+            NumpyDeserializer({"x": StreamDef(npy="x.npy", ids="int32")})
+        with self.assertRaisesRegex(ReaderError, "Expected a whole number of the type int32"):
+            self.read("|x 1:1\n", x=StreamDef(shape=2, is_sparse=True, ids="int32", padding=2**40))
+
+    def test_ids_of_other_formats(self):
+        words = StreamDef("words", shape=9, is_sparse=True, ids="int64", padding=-100)
+        keys = {"ids": "int64", "padding": -100}
+        self.assertEqual(CBFDeserializer("x.cbf", {"x": words}).section()["input"], {"x": {"alias": "words", **keys}})
+        labels = StreamDef(shape=9, mlf="a.mlf", ids="int64", padding=-100)
+        for section in (
+            HTKMLFDeserializer(None, {"l": labels}).section(),
+            HTKMLFBinaryDeserializer({"l": labels}).section(),
+        ):
+            self.assertEqual(section["input"]["l"], {"mlfFile": "a.mlf", "dim": 9, **keys})
+        kaldi = KaldiDeserializer({"l": StreamDef(shape=9, ark="a.ark", is_sparse=True, ids="int32")}).section()
+        self.assertEqual(kaldi["input"]["l"], {"arkFile": "a.ark", "dim": 9, "format": "sparse", "ids": "int32"})
 
 
 if __name__ == "__main__":
