@@ -5,8 +5,9 @@ use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, SequenceView, SparseV
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, ErrorKind, Result};
 
-/// Compares a view's sizes with each other, and its form with the type of the stream's values. `sample_size` is the number of
-/// values of a sample. Returns the number of sparse values, 0 for a dense sequence.
+/// Compares a view's sizes with each other, and its form with the type of the stream's values.
+/// `sample_size` is the number of values of a sample. Returns the number of sparse values, 0 for a
+/// dense sequence.
 pub(super) fn sizes(view: &SequenceView<'_>, element: ElementType, sample_size: usize) -> Result<usize> {
     if !view.form.suits(element) {
         let (form, element) = (view.form, element.name());

@@ -64,6 +64,7 @@ mod blocks;
 pub(crate) mod collect;
 mod dense;
 pub(crate) mod exact;
+mod excerpt;
 pub(crate) mod fast;
 mod mixed;
 mod names;

@@ -2,6 +2,7 @@
 
 use super::bad_id::BadId;
 use super::collect::{Collected, Note, UnknownNames};
+use super::excerpt::Excerpt;
 use super::number::Flaw;
 use super::rules::Rules;
 use super::typed::Misfit;
@@ -75,33 +76,6 @@ pub enum Cause {
     NoId { entries: usize },
     /// A sample of ids whose entry has another value than 1.
     WeightedId,
-}
-
-/// The first bytes of something in the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Excerpt {
-    bytes: [u8; Excerpt::LONGEST],
-    /// Bytes of the whole.
-    length: usize,
-}
-
-impl Excerpt {
-    const LONGEST: usize = 24;
-
-    /// Of these bytes.
-    pub(crate) fn new(text: &[u8]) -> Excerpt {
-        let mut bytes = [0; Excerpt::LONGEST];
-        bytes.iter_mut().zip(text).for_each(|(byte, found)| *byte = *found);
-        Excerpt { bytes, length: text.len() }
-    }
-}
-
-impl fmt::Display for Excerpt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = &self.bytes[..self.length.min(Excerpt::LONGEST)];
-        let more = if self.length > shown.len() { "..." } else { "" };
-        write!(f, "{}{more}", shown.escape_ascii())
-    }
 }
 
 impl Cause {
