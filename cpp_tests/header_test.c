@@ -22,7 +22,7 @@ _Static_assert(sizeof(cntk_reader_record) == 32, "record");
 _Static_assert(sizeof(cntk_reader_configuration) == 56, "configuration");
 _Static_assert(sizeof(cntk_reader_epoch) == 80, "epoch");
 _Static_assert(sizeof(cntk_reader_state_entry) == 24, "state entry");
-_Static_assert(sizeof(cntk_reader_stream_info) == 72, "stream info");
+_Static_assert(sizeof(cntk_reader_stream_info) == 80, "stream info");
 _Static_assert(sizeof(cntk_reader_minibatch_info) == 48, "minibatch info");
 _Static_assert(sizeof(cntk_reader_minibatch_stream) == 168, "stream minibatch");
 _Static_assert(sizeof(cntk_reader_error_info) == 80, "error info");

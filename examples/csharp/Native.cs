@@ -117,6 +117,7 @@ namespace CntkReader
             public IntPtr Shape;
             public UIntPtr ShapeRank, SampleSize;
             public uint DefinesMbSize, IsBinary;
+            public UIntPtr Classes;
         }
 
         [StructLayout(LayoutKind.Sequential)]

@@ -46,6 +46,7 @@ namespace CntkReader
         public bool IsSparse { get; internal set; }
         public ElementType Element { get; internal set; }
         public int SampleSize { get; internal set; }    // Values of one sample.
+        public int Classes { get; internal set; }       // If the values are numbers of classes, how many there are; else 0.
     }
 
     // One stream's part of a minibatch: Columns columns of SampleSize values. The arrays are copies, to be asked for
@@ -373,7 +374,8 @@ namespace CntkReader
                 streams.Add(new StreamDescription
                 {
                     Name = Native.Text(info.Name), IsSparse = info.Storage == Native.Sparse,
-                    Element = (ElementType)info.Element, SampleSize = (int)info.SampleSize
+                    Element = (ElementType)info.Element, SampleSize = (int)info.SampleSize,
+                    Classes = (int)info.Classes
                 });
             }
             return streams;
