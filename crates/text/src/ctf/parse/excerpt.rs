@@ -1,0 +1,30 @@
+//! The beginning of a piece of text, for messages.
+
+use std::fmt;
+
+/// The first bytes of something in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Excerpt {
+    bytes: [u8; Excerpt::LONGEST],
+    /// Bytes of the whole.
+    length: usize,
+}
+
+impl Excerpt {
+    const LONGEST: usize = 24;
+
+    /// Of these bytes.
+    pub(crate) fn new(text: &[u8]) -> Excerpt {
+        let mut bytes = [0; Excerpt::LONGEST];
+        bytes.iter_mut().zip(text).for_each(|(byte, found)| *byte = *found);
+        Excerpt { bytes, length: text.len() }
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self.bytes[..self.length.min(Excerpt::LONGEST)];
+        let more = if self.length > shown.len() { "..." } else { "" };
+        write!(f, "{}{more}", shown.escape_ascii())
+    }
+}
