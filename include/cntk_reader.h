@@ -2402,9 +2402,9 @@ cntk_reader_status cntk_reader_minibatch_stream_pack(const cntk_reader_minibatch
 /**
  * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot:
  * sequences * length indices in the order of cntk_reader_minibatch_stream_pad, and `fill` past the
- * end of a sequence. `element` is the type of the indices and of `fill`: `CNTK_READER_ELEMENT_INT32` or
- * `CNTK_READER_ELEMENT_INT64`. `indices` has room for `index_capacity` of them, and may be NULL if
- * that is 0. A sample that is not one-hot is an error.
+ * end of a sequence. `element` is the type of the indices and of `fill`:
+ * `CNTK_READER_ELEMENT_INT32` or `CNTK_READER_ELEMENT_INT64`. `indices` has room for
+ * `index_capacity` of them, and may be NULL if that is 0. A sample that is not one-hot is an error.
  *
  * The stream may be sparse or dense. May be called from any thread.
  */
