@@ -60,8 +60,10 @@ class Subinterpreters(unittest.TestCase):
         program = (
             f"import sys, {interpreters} as interpreters\n"
             "run = getattr(interpreters, 'exec', None) or interpreters.run_string\n"
-            "try: print(run(interpreters.create({}), {!r}))\n"
-            "except Exception as error: print(error)"
+            "made = interpreters.create({})\n"
+            "try: print(run(made, {!r}))\n"
+            "except Exception as error: print(error)\n"
+            "interpreters.destroy(made)"
         )
         # Since version 3.12 Python refuses to load the module where the subinterpreter has a lock of
         # its own. Where it shares the main interpreter's lock, the module itself refuses.
