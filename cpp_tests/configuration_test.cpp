@@ -346,7 +346,7 @@ TEST_F(Configuration, ArraysAreReadWithAnyNames) {
   const cr::StreamMinibatch stream = minibatch["a b=c"];
   EXPECT_EQ(stream.Sequences().size(), 1u);
   EXPECT_EQ(stream.Columns(), 2u);
-  EXPECT_EQ(stream.Column<float>(1)[2], 6.0f);
+  EXPECT_EQ(stream.Column<std::uint8_t>(1)[2], 6);
 }
 
 TEST_F(Configuration, CopiesAreIndependent) {

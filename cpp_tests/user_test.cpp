@@ -403,7 +403,7 @@ TEST(User, MisuseSaysWhichMethodsGoTogether) {
   has(Failure(user), "and neither does FetchedChunk::GetSequences");
   user = std::make_shared<Fetching>(false);
   user->odd = 0;
-  has(Failure(user), "Stream 'x' has another type of values.");
+  has(Failure(user), "Stream 'x' has values of the type double, not float.");
 }
 
 // Finds the sequence with the same number from the end, in chunks of 4.

@@ -123,6 +123,7 @@ cargo xtask COMMAND [OPTIONS]
                            and Zig, which it takes from PyPI, build it for glibc 2.17 and newer
       --sdist              its sources instead, which pip builds by maturin and cargo
       --target aarch64     for this processor; takes Rust's library for it, and an emulator
+      --free-threaded PYTHON   for this free-threaded Python, 3.14 or newer with NumPy, under target/free-threaded
   port                     other processors: the Rust tests and the golden records on 64-bit ARM under an emulator, and the
                            refusal of processors on which the library would be wrong
       --short              the tests of the library's modules, and every tenth record

@@ -17,6 +17,7 @@ use tooling::run::Run;
 use tooling::{dist, portable, python};
 
 mod aarch64;
+mod free_threaded;
 mod licences;
 
 /// They build and check packages.
@@ -42,16 +43,18 @@ pub struct Wheel<'a> {
 
 /// Makes the wheel, or the source distribution.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let (mut is_source, mut processor) = (false, "x86_64".to_owned());
+    let (mut is_source, mut processor, mut free) = (false, "x86_64".to_owned(), None);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("sdist") => is_source = true,
             Long("target") => processor = parser.value()?.string()?,
+            Long("free-threaded") => free = Some(PathBuf::from(parser.value()?)),
             option => return Err(option.unexpected().into()),
         }
     }
     let file = match (is_source, processor.as_str()) {
         (true, _) => source(project)?,
+        (false, "x86_64") if free.is_some() => free_threaded::build(project, OWN, &free.unwrap_or_default())?,
         (false, "x86_64") => Wheel { project, cross: None, is_portable: true }.build_and_check()?,
         (false, "aarch64") => {
             let cross = cross::without_compiler(project)?;
