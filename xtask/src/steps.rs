@@ -95,7 +95,7 @@ pub const ALL: &[Step] = &[
         built(project)?;
         packages::replay(project, 1, &project.target.join("drivers"), &[])
     }),
-    step("shipped", "golden records and the model by the library as it is shipped", shipped::step),
+    step("shipped", "golden records by the library as it is shipped", shipped::step),
     step(
         "python",
         "the Python package, in the checkout and as its wheel installs it in each Python",
