@@ -53,7 +53,8 @@ cargo xtask COMMAND [OPTIONS]
       --list               names the steps
       --keep-going         goes on after a step that failed
       --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30;
-                           examples/distributed under Ray too; each crate with each feature alone, the Python tests in the checkout too
+                           examples/distributed under Ray too; each crate with each feature alone, the Python tests in the checkout too,
+                           Rust tests as the library is shipped
   bench                    times reading of generated data, and records the result under benches/record
       --counts             its instructions, by Callgrind
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
