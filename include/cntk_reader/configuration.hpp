@@ -328,7 +328,7 @@ class CbfDeserializer {
     return streams_.empty() ? options_ : detail::WithStreams(options_, streams_);
   }
 
-  /// What is said of a stream, by its delivered name.
+  /// The options of a stream, by its delivered name.
   detail::Options& Stream(const std::string& name) {
     for (auto& [known, stream] : streams_)
       if (known == name) return stream;

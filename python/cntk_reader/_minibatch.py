@@ -86,7 +86,7 @@ class StreamInformation:
     * ``shape``: of a sample
     * ``defines_mb_size``: minibatch sizes count its samples
     * ``is_binary``: samples are opaque bytes, such as lattices
-    * ``classes``: of text with ``ids``: the values are numbers of classes, and this is how many there are
+    * ``classes``: of a stream with ``ids``: how many classes its values number
     """
 
     name: str

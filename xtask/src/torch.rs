@@ -1,4 +1,4 @@
-//! What needs PyTorch or JAX: the package's tests with them, the guide's pages on them, and
+//! The step for PyTorch and JAX: the package's tests with them, the guide's pages on them, and
 //! examples/distributed on 1 to 3 ranks, which are killed and resumed, under torchrun and under
 //! Ray.
 

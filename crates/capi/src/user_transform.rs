@@ -246,15 +246,11 @@ impl Table {
 
 impl From<ImageInfo> for cntk_reader_image_info {
     fn from(info: ImageInfo) -> Self {
-        let element = match info.depth {
-            Depth::Byte => ElementType::UInt8,
-            Depth::Element(element) => element,
-        };
         cntk_reader_image_info {
             width: info.width,
             height: info.height,
             channels: info.channels,
-            element: element as u32,
+            element: info.depth.element() as u32,
             is_planar: (info.order == PixelOrder::Planar).into(),
             reserved: 0,
         }
@@ -266,8 +262,7 @@ impl TryFrom<cntk_reader_image_info> for ImageInfo {
 
     fn try_from(info: cntk_reader_image_info) -> Result<ImageInfo> {
         let depth = match ElementType::from_number(info.element) {
-            Some(ElementType::UInt8) => Depth::Byte,
-            Some(element) if element.is_real() => Depth::Element(element),
+            Some(element) if element == ElementType::UInt8 || element.is_real() => Depth::of(element),
             _ => {
                 let message =
                     format!("describe_image gives an image with values of the type {}.", info.element);

@@ -49,6 +49,26 @@ pub enum Depth {
     Element(ElementType),
 }
 
+impl Depth {
+    /// That of a stream's type.
+    #[doc(hidden)]
+    pub fn of(element: ElementType) -> Depth {
+        match element {
+            ElementType::UInt8 => Depth::Byte,
+            element => Depth::Element(element),
+        }
+    }
+
+    /// The type of the values.
+    #[doc(hidden)]
+    pub fn element(self) -> ElementType {
+        match self {
+            Depth::Byte => ElementType::UInt8,
+            Depth::Element(element) => element,
+        }
+    }
+}
+
 /// How an image's values are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PixelOrder {

@@ -11,7 +11,7 @@ pub enum ElementType {
     Float = 1,
     /// 64-bit IEEE float, `f64`.
     Double = 2,
-    /// 16-bit IEEE float, `$crate::stream::f16`.
+    /// 16-bit IEEE float, [`f16`].
     Float16 = 4,
     /// 16-bit signed integer, `i16`.
     Int16 = 6,
@@ -21,7 +21,7 @@ pub enum ElementType {
     Int32 = 17,
     /// 64-bit signed integer, `i64`.
     Int64 = 18,
-    /// Float with the exponent of `f32` and 8 bits of its mantissa, `$crate::stream::bf16`.
+    /// Float with the exponent of `f32` and 8 bits of its mantissa, [`bf16`].
     BFloat16 = 19,
     /// A byte that is 0 or 1, `bool`.
     Bool = 20,
@@ -48,45 +48,22 @@ macro_rules! for_elements {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_element {
+    (@ $T:ident = $rust:ty, $body:expr) => {{
+        type $T = $rust;
+        $body
+    }};
     ($element:expr, $T:ident => $body:expr) => {{
         use $crate::stream::ElementType as Types;
         match $element {
-            Types::Float => {
-                type $T = f32;
-                $body
-            }
-            Types::Double => {
-                type $T = f64;
-                $body
-            }
-            Types::Float16 => {
-                type $T = $crate::stream::f16;
-                $body
-            }
-            Types::Int16 => {
-                type $T = i16;
-                $body
-            }
-            Types::UInt8 => {
-                type $T = u8;
-                $body
-            }
-            Types::Int32 => {
-                type $T = i32;
-                $body
-            }
-            Types::Int64 => {
-                type $T = i64;
-                $body
-            }
-            Types::BFloat16 => {
-                type $T = $crate::stream::bf16;
-                $body
-            }
-            Types::Bool => {
-                type $T = bool;
-                $body
-            }
+            Types::Float => $crate::with_element!(@ $T = f32, $body),
+            Types::Double => $crate::with_element!(@ $T = f64, $body),
+            Types::Float16 => $crate::with_element!(@ $T = $crate::stream::f16, $body),
+            Types::Int16 => $crate::with_element!(@ $T = i16, $body),
+            Types::UInt8 => $crate::with_element!(@ $T = u8, $body),
+            Types::Int32 => $crate::with_element!(@ $T = i32, $body),
+            Types::Int64 => $crate::with_element!(@ $T = i64, $body),
+            Types::BFloat16 => $crate::with_element!(@ $T = $crate::stream::bf16, $body),
+            Types::Bool => $crate::with_element!(@ $T = bool, $body),
         }
     }};
 }

@@ -366,7 +366,7 @@ impl CtfDeserializer {
 pub struct CbfDeserializer {
     files: Vec<PathBuf>,
     values: Values,
-    /// What is said of streams, by their delivered names.
+    /// Options of streams, by their delivered names.
     streams: Vec<(String, Values)>,
     /// Streams that have a name in the file.
     renamed: Vec<String>,

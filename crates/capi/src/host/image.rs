@@ -40,20 +40,12 @@ const PRESENT: u32 = cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT as u32;
 
 /// The number of a type.
 pub(crate) fn element_number(depth: Depth) -> u32 {
-    element_of(depth) as u32
-}
-
-/// The type of an image's values.
-fn element_of(depth: Depth) -> ElementType {
-    match depth {
-        Depth::Byte => ElementType::UInt8,
-        Depth::Element(element) => element,
-    }
+    depth.element() as u32
 }
 
 /// Bytes of a value.
 fn size_of_value(depth: Depth) -> usize {
-    element_of(depth).size()
+    depth.element().size()
 }
 
 impl cntk_reader_image {

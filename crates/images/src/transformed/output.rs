@@ -33,7 +33,7 @@ fn info_of(shape: [usize; 3], element: ElementType) -> Result<ImageInfo> {
             width,
             height,
             channels,
-            depth: if element == ElementType::UInt8 { Depth::Byte } else { Depth::Element(element) },
+            depth: Depth::of(element),
             order: PixelOrder::Interleaved,
         }),
         _ => {

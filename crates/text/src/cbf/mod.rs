@@ -203,7 +203,8 @@ fn check_renamed(header: &Header, renamed: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-/// What a stream delivers, and the type of the numbers of classes that its one-hot samples become.
+/// Describes a stream as it is delivered, with the type of the numbers of classes that its one-hot
+/// samples become.
 fn describe(
     stream: &StreamHeader,
     layout: Layout,

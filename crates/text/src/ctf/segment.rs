@@ -251,7 +251,7 @@ struct Stored {
     sequence_offsets: SequenceOffsets,
 }
 
-/// What the values of a stream are.
+/// Where the values of a stream come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// Those of its column.

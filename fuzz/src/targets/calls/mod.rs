@@ -249,7 +249,7 @@ impl Handles {
         let mut values = vec![0_f64; choices.below(100)];
         let (mut mask, mut numbers) = (vec![0_u8; choices.below(50)], vec![0_i32; choices.below(50)]);
         let (value_room, number_room) = (values.len(), numbers.len());
-        // Codes of types, those of indices among them. The room for values has eight bytes for each.
+        // A code of any type, or none. `values` has room for eight bytes a value.
         let element = choices.below(22) as u32;
         // SAFETY: each pointer has as many elements as the number beside it says.
         check(choices, |error| unsafe {

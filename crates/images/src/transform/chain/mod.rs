@@ -234,10 +234,7 @@ impl Chain {
 
     /// Type of the values that transforms compute with.
     fn depth(&self) -> Depth {
-        match self.element {
-            ElementType::UInt8 => Depth::Byte,
-            element => Depth::Element(element),
-        }
+        Depth::of(self.element)
     }
 
     /// Finds out what the step that was planned last makes of the view, and what it looks at for that.
@@ -484,7 +481,7 @@ impl Stage {
         if !takes_anything && !*is_image {
             return Err(self.no_image());
         }
-        let depth = Depth::Element(element);
+        let depth = Depth::of(element);
         Ok(match self {
             Stage::Crop(options) => {
                 let cut = crop::plan(options, image, copy, source)?;

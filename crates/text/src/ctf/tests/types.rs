@@ -141,6 +141,29 @@ fn ways() -> impl Iterator<Item = Way> {
     [Way::Fast, Way::Exact].into_iter().chain(processors)
 }
 
+/// Writes lines, parses them in all ways, and compares with the simple parser.
+fn check(rules: &Rules, lines: &[Vec<Sample>], end: &str) -> Result<(), TestCaseError> {
+    let mut text = String::new();
+    for line in lines {
+        text.push('1');
+        for (rule, sample) in rules.streams.iter().zip(line) {
+            text += &format!("|{}", rule.name);
+            sample.iter().for_each(|(gap, value)| text += &format!("{gap}{value}"));
+        }
+        text += end;
+    }
+    let (data, errors) = expected(rules, lines);
+    for way in ways() {
+        let found = parse::<f32>(rules, text.as_bytes(), way);
+        if data.iter().any(|stream| stream.samples == 0) {
+            prop_assert!(found.is_err_and(|stop| stop.fatal), "{way:?}");
+        } else {
+            prop_assert_eq!(found, Ok((vec![data.clone()], errors)), "{:?}", way);
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
@@ -162,24 +185,7 @@ proptest! {
         );
         let lines: Vec<Vec<Sample>> =
             lines.into_iter().map(|(a, b, c, d, e, f, g, h)| vec![a, b, c, d, e, f, g, h]).collect();
-        let mut text = String::new();
-        for line in &lines {
-            text.push('1');
-            for (rule, sample) in rules.streams.iter().zip(line) {
-                text += &format!("|{}", rule.name);
-                sample.iter().for_each(|(gap, value)| text += &format!("{gap}{value}"));
-            }
-            text += end;
-        }
-        let (data, errors) = expected(&rules, &lines);
-        for way in ways() {
-            let found = parse::<f32>(&rules, text.as_bytes(), way);
-            if data.iter().any(|stream| stream.samples == 0) {
-                prop_assert!(found.is_err_and(|stop| stop.fatal), "{way:?}");
-            } else {
-                prop_assert_eq!(found, Ok((vec![data.clone()], errors)), "{:?}", way);
-            }
-        }
+        check(&rules, &lines, end)?;
     }
 
     /// Samples of many values, which are read by blocks.
@@ -195,24 +201,7 @@ proptest! {
             vec![a.clone(), b.clone(), c.clone(), d.clone(), e.clone()],
             vec![of(plain), of(others), c, d, e],
         ];
-        let mut text = String::new();
-        for line in &lines {
-            text.push('1');
-            for (rule, sample) in rules.streams.iter().zip(line) {
-                text += &format!("|{}", rule.name);
-                sample.iter().for_each(|(gap, value)| text += &format!("{gap}{value}"));
-            }
-            text.push('\n');
-        }
-        let (data, errors) = expected(&rules, &lines);
-        for way in ways() {
-            let found = parse::<f32>(&rules, text.as_bytes(), way);
-            if data.iter().any(|stream| stream.samples == 0) {
-                prop_assert!(found.is_err_and(|stop| stop.fatal), "{way:?}");
-            } else {
-                prop_assert_eq!(found, Ok((vec![data.clone()], errors)), "{:?}", way);
-            }
-        }
+        check(&rules, &lines, "\n")?;
     }
 
     /// Spoilt text: both parsers take the same for an error, and nothing else.
