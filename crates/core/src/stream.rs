@@ -11,7 +11,7 @@ pub enum ElementType {
     Float = 1,
     /// 64-bit IEEE float, `f64`.
     Double = 2,
-    /// 16-bit IEEE float, [`f16`].
+    /// 16-bit IEEE float, [`struct@f16`].
     Float16 = 4,
     /// 16-bit signed integer, `i16`.
     Int16 = 6,
@@ -21,7 +21,7 @@ pub enum ElementType {
     Int32 = 17,
     /// 64-bit signed integer, `i64`.
     Int64 = 18,
-    /// Float with the exponent of `f32` and 8 bits of its mantissa, [`bf16`].
+    /// Float with the exponent of `f32` and 8 bits of its mantissa, [`struct@bf16`].
     BFloat16 = 19,
     /// A byte that is 0 or 1, `bool`.
     Bool = 20,
