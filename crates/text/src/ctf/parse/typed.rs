@@ -14,10 +14,11 @@ use super::number;
 use super::output::ScratchVec;
 use super::rules::{is_non_printable, is_value_delimiter};
 use super::simd::Simd;
-use cntk_reader_core::cpu::processor::dispatch;
+use cntk_reader_core::cpu::processor::{Processor, dispatch};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{Element, ElementType};
 use cntk_reader_core::with_element;
+use std::marker::PhantomData;
 
 /// Values of a sample that is read by blocks.
 const MANY: usize = 16;
@@ -49,7 +50,7 @@ type Push = fn(&[u8], f64, &mut ScratchVec<u8>) -> Result<Stored, Misfit>;
 struct Functions {
     element: ElementType,
     sample: fn(&[u8], usize, usize, &mut [u8]) -> Option<Place>,
-    convert: fn(&[f64], &mut [u8]) -> Option<()>,
+    convert: fn(Processor, &[f64], &mut [u8]) -> Option<()>,
     value: Push,
     not_finite: fn(&[u8]) -> u64,
 }
@@ -131,7 +132,7 @@ impl Typed {
         if !is_float(self.0.element) && memchr::memchr3(b'.', b'e', b'E', sample).is_some() {
             return None;
         }
-        (self.0.convert)(numbers.get(..place.count)?, out)?;
+        (self.0.convert)(simd.processor(), numbers.get(..place.count)?, out)?;
         Some(place)
     }
 
@@ -170,19 +171,78 @@ fn doubles_with<S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [f64], dim: 
 
 /// Writes the values of numbers. `None` if one is no value of the type, or an integer that doubles
 /// may not have exactly.
-fn convert<T: Element>(numbers: &[f64], out: &mut [u8]) -> Option<()> {
-    let mut are_values = true;
-    for (&number, out) in numbers.iter().zip(out.chunks_exact_mut(size_of::<T>())) {
-        let value = if is_float(T::TYPE) {
-            T::of_number(number)
-        } else {
-            are_values &= number.abs() < EXACT;
-            T::of_integer((number as i64).into())
-        };
-        are_values &= value.is_some();
-        out.copy_from_slice(bytemuck::bytes_of(&value.unwrap_or_default()));
+fn convert<T: Element>(processor: Processor, numbers: &[f64], out: &mut [u8]) -> Option<()> {
+    match T::TYPE {
+        ElementType::UInt8 => small_integers(processor, numbers, out, PhantomData::<u8>),
+        ElementType::Bool => small_integers(processor, numbers, out, PhantomData::<bool>),
+        ElementType::Int16 => small_integers(processor, numbers, out, PhantomData::<i16>),
+        ElementType::Int32 => small_integers(processor, numbers, out, PhantomData::<i32>),
+        _ => {
+            let mut are_values = true;
+            for (&number, out) in numbers.iter().zip(out.chunks_exact_mut(size_of::<T>())) {
+                let value = if is_float(T::TYPE) {
+                    T::of_number(number)
+                } else {
+                    are_values &= number.abs() < EXACT;
+                    T::of_integer((number as i64).into())
+                };
+                are_values &= value.is_some();
+                out.copy_from_slice(bytemuck::bytes_of(&value.unwrap_or_default()));
+            }
+            are_values.then_some(())
+        }
     }
-    are_values.then_some(())
+}
+
+/// An integer of up to 32 bits.
+trait SmallInteger: bytemuck::NoUninit + Into<f64> {
+    /// The integer that the lowest bits are.
+    fn of_bits(bits: u64) -> Self;
+}
+
+macro_rules! small_integer {
+    ($($type:ty: $of_bits:expr),*) => {$(
+        impl SmallInteger for $type {
+            #[inline(always)]
+            fn of_bits(bits: u64) -> $type {
+                let of_bits: fn(u64) -> $type = $of_bits;
+                of_bits(bits)
+            }
+        }
+    )*};
+}
+
+small_integer!(u8: |bits| bits as u8, i16: |bits| bits as i16, i32: |bits| bits as i32, bool: |bits| bits & 1 == 1);
+
+dispatch! {
+    /// [`convert`] for small integers.
+    #[inline(never)]
+    fn small_integers<T: SmallInteger>(
+        numbers: &[f64],
+        out: &mut [u8],
+        integer: PhantomData<T>,
+    ) -> Option<()> = small_integers_with;
+}
+
+/// See [`small_integers`]. The loop has no branches, so that it is vectorized: a conversion from
+/// `f64` by `as` is not, because it clamps.
+#[inline(always)]
+fn small_integers_with<T: SmallInteger, S: Simd>(
+    _: S,
+    numbers: &[f64],
+    out: &mut [u8],
+    _: PhantomData<T>,
+) -> Option<()> {
+    /// 2^52 + 2^51: the sum with an integer below 2^51 has the integer in its low bits.
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    let mut differing = 0;
+    for (&number, out) in numbers.iter().zip(out.chunks_exact_mut(size_of::<T>())) {
+        let value = T::of_bits((number + SHIFT).to_bits());
+        // -0 becomes 0 by adding 0. NaN and all that is no value of the type differ from the value.
+        differing |= value.into().to_bits() ^ (number + 0.0).to_bits();
+        out.copy_from_slice(bytemuck::bytes_of(&value));
+    }
+    (differing == 0).then_some(())
 }
 
 /// Reads the values of one sample into `out`, which has room for `dim` of them.
@@ -299,6 +359,35 @@ fn integer(text: &[u8]) -> Result<i128, Misfit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cntk_reader_core::cpu::processor::for_each_instruction_set;
+
+    fn check_small<T: SmallInteger + Element>(processor: Processor) {
+        let of_range = (0..20).map(|power| f64::from(1 << power)).flat_map(|n| [n - 1.0, n, -n, -n - 1.0]);
+        let others = [-0.0, 0.5, -0.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, 5e-324];
+        let wide = [31, 32, 33, 51, 52, 53, 63, 64].map(|power| 2f64.powi(power));
+        let wide = wide.into_iter().flat_map(|n| [n, -n, n - 1.0, n + 1.0, n + 5.0, -n - 1.0]);
+        for number in of_range.chain(others).chain(wide) {
+            let mut out = [0; 8];
+            let out = &mut out[..size_of::<T>()];
+            let expected = T::of_number(number);
+            let found = small_integers(processor, &[number], out, PhantomData::<T>);
+            assert_eq!(found.is_some(), expected.is_some(), "{number} as {}", T::TYPE.name());
+            if let Some(expected) = expected {
+                assert_eq!(out, bytemuck::bytes_of(&expected), "{number} as {}", T::TYPE.name());
+            }
+        }
+    }
+
+    #[test]
+    fn small_integers_are_those_of_the_type() {
+        for_each_instruction_set!(instructions => {
+            let processor = cntk_reader_core::cpu::processor::InstructionSet::processor(instructions);
+            check_small::<u8>(processor);
+            check_small::<bool>(processor);
+            check_small::<i16>(processor);
+            check_small::<i32>(processor);
+        });
+    }
 
     #[test]
     fn integers_are_read_exactly() {
