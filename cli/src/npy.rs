@@ -1,29 +1,14 @@
 //! Arrays for NumPy (`.npy`, version 1.0).
 
-use cntk_reader::{Element, ElementType};
+use cntk_reader::Element;
+use cntk_reader_tools::convert::numpy_type;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// NumPy's name of a type, lowest byte first.
-pub fn name_of(element: ElementType) -> &'static str {
-    match element {
-        ElementType::Float => "<f4",
-        ElementType::Double => "<f8",
-        ElementType::Float16 => "<f2",
-        ElementType::Int16 => "<i2",
-        ElementType::UInt8 => "|u1",
-        ElementType::Int32 => "<i4",
-        ElementType::Int64 => "<i8",
-        // As the package ml_dtypes writes it; NumPy itself has no such type.
-        ElementType::BFloat16 => "<V2",
-        ElementType::Bool => "|b1",
-    }
-}
-
 /// Writes an array of this shape, the last dimension varying fastest.
 pub fn write<T: Element>(path: &Path, shape: &[usize], values: &[T]) -> io::Result<()> {
-    write_bytes(path, name_of(T::TYPE), shape, &[bytemuck::cast_slice(values)])
+    write_bytes(path, numpy_type(T::TYPE), shape, &[bytemuck::cast_slice(values)])
 }
 
 /// Writes an array whose values are these bytes, in native order, one part after the other.

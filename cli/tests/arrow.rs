@@ -73,4 +73,43 @@ mod with_arrow {
         assert!(code == 1 && errors.contains("cut.arrow"), "{errors}");
         assert!(!folder.join("c.ctf").exists());
     }
+
+    #[test]
+    fn types_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let text = "0 |u 255 |i -9 |l 9007199254740993 |h 0.5 |b 1 |f 0.1 |d 0.1 |w 7:1\n\
+                    1 |u 0 |i 9 |l -1 |h -2 |b 0 |f 1 |d 2 |w 0:1\n";
+        std::fs::write(folder.join("a.ctf"), text).expect("writing");
+        let types = [
+            ("u", "uint8"),
+            ("i", "int16"),
+            ("l", "int64"),
+            ("h", "float16"),
+            ("b", "bool"),
+            ("d", "float64"),
+        ];
+        let streams: String = types
+            .iter()
+            .map(|(name, element)| {
+                format!("{name} = [ dim = 1 ; format = \"dense\" ; element = \"{element}\" ] ")
+            })
+            .collect();
+        let config = format!(
+            "deserializers = ( [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"a.ctf\" ; input = [ {streams} \
+             f = [ dim = 1 ; format = \"dense\" ] w = [ dim = 8 ; format = \"sparse\" ; ids = \"int32\" ] ] ] )"
+        );
+        std::fs::write(folder.join("a.cntk"), config).expect("writing");
+        let digest = convert(folder, "a.cntk", "a.cbf", &[]);
+        for (input, output) in
+            [("a.cntk", "a.arrow"), ("a.arrow", "b.cbf"), ("b.cbf", "b.npz"), ("b.npz", "b.arrow")]
+        {
+            assert_eq!(convert(folder, input, output, &[]), digest, "{input} to {output}");
+        }
+        let (code, _, errors) = run(folder, &["convert", "a.arrow", "c.cbf", "--precision", "double"]);
+        assert!(code == 1 && errors.contains("float64 cannot hold the value 9007199254740993"), "{errors}");
+        convert(folder, "a.arrow", "c.cbf", &["--precision", "float", "--stream", "u", "--stream", "h"]);
+        let version = &std::fs::read(folder.join("c.cbf")).expect("a file")[8..12];
+        assert_eq!(version, 1u32.to_le_bytes(), "CNTK reads it");
+    }
 }

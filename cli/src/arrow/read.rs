@@ -5,14 +5,16 @@ use crate::commands::convert::ArrowOptions;
 use crate::exit::Failure;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::reader::FileReader;
-use arrow_schema::{DataType, Field};
-use cntk_reader::{ElementType, Error, Result, StreamInfo};
+use arrow_schema::{DataType, Field, Fields};
+use cntk_reader::{Element, ElementType, Error, Result, StreamInfo};
+use cntk_reader_core::with_element;
 use cntk_reader_tools::convert::{Batch, Column, Data};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::BufReader;
 
@@ -22,20 +24,19 @@ type Reader = FileReader<BufReader<File>>;
 pub fn open(path: &str, options: &ArrowOptions) -> std::result::Result<Data, Failure> {
     let mut reader = reader(path)?;
     let schema = reader.schema();
-    let is_double = |field: &&std::sync::Arc<Field>| has_doubles(field.data_type());
-    let element = match schema.fields().iter().any(|field| is_double(&field)) {
-        true => ElementType::Double,
-        false => ElementType::Float,
-    };
-    let element = options.element.unwrap_or(element);
     let key = schema.fields().iter().position(|field| field.name() == KEY);
     let mut streams = Vec::new();
     let mut columns = Vec::new();
-    for (number, field) in schema.fields().iter().enumerate().filter(|(number, _)| Some(*number) != key) {
+    // Names that there are not are refused later, with a list of those that there are.
+    let is_known = options.streams.iter().all(|name| schema.field_with_name(name).is_ok());
+    let is_wanted =
+        |field: &Field| options.streams.is_empty() || !is_known || options.streams.contains(field.name());
+    let fields = schema.fields().iter().enumerate();
+    for (number, field) in fields.filter(|(number, field)| Some(*number) != key && is_wanted(field)) {
         let one_hot = options.one_hot.iter().find(|(name, _)| name == field.name());
         let described = describe(path, number, field, one_hot.map(|(_, classes)| *classes));
         let (info, is_one_hot) = described.map_err(|error| error.in_stream(field.name()).in_file(path))?;
-        streams.push(info.element(element));
+        streams.push(options.element.map_or(info.clone(), |element| info.element(element)));
         columns.push((number, is_one_hot));
     }
     let (file, infos) = (path.to_owned(), streams.clone());
@@ -66,19 +67,30 @@ fn damaged(path: &str, what: &str) -> Error {
     Error::data(format!("Cannot read the Arrow file '{path}': {what}.")).in_file(path)
 }
 
-fn has_doubles(kind: &DataType) -> bool {
-    match kind {
-        DataType::Float64 => true,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            has_doubles(item.data_type())
-        }
-        DataType::Struct(fields) => fields.iter().any(|field| has_doubles(field.data_type())),
-        _ => false,
-    }
+/// The element type of a dense stream: the column's, or the smallest one that has its integers.
+fn element_of(kind: &DataType) -> Option<ElementType> {
+    Some(match kind {
+        DataType::Boolean => ElementType::Bool,
+        DataType::UInt8 => ElementType::UInt8,
+        DataType::Int8 | DataType::Int16 => ElementType::Int16,
+        DataType::UInt16 | DataType::Int32 => ElementType::Int32,
+        DataType::UInt32 | DataType::Int64 | DataType::UInt64 => ElementType::Int64,
+        DataType::Float16 => ElementType::Float16,
+        DataType::Float32 => ElementType::Float,
+        DataType::Float64 => ElementType::Double,
+        _ => return None,
+    })
 }
 
-fn is_number(kind: &DataType) -> bool {
-    kind.is_integer() || matches!(kind, DataType::Float32 | DataType::Float64)
+/// The type of the values of sparse samples.
+fn sparse_element(fields: &Fields) -> ElementType {
+    let values = fields.iter().find(|field| field.name() == VALUES).map(|field| field.data_type());
+    match values {
+        Some(DataType::List(item) | DataType::LargeList(item)) if *item.data_type() == DataType::Float64 => {
+            ElementType::Double
+        }
+        _ => ElementType::Float,
+    }
 }
 
 /// The type of samples, in a column of sequences.
@@ -98,20 +110,26 @@ fn describe(path: &str, number: usize, field: &Field, classes: Option<usize>) ->
             .and_then(|shape| shape.split(':').map(|dim| dim.parse().ok()).collect::<Option<Vec<usize>>>());
         shape.filter(|shape| shape.iter().product::<usize>() == size).unwrap_or_else(|| vec![size])
     };
+    let (values, width) = match sample {
+        DataType::FixedSizeList(item, size) => (item.data_type(), *size as usize),
+        kind => (kind, 1),
+    };
     match (sample, classes) {
         (kind, Some(classes)) if kind.is_integer() => {
             Ok((StreamInfo::sparse(field.name(), &[classes]), true))
         }
-        (kind, None) if is_number(kind) => Ok((StreamInfo::dense(field.name(), &[1]), false)),
-        (DataType::FixedSizeList(item, size), None) if is_number(item.data_type()) && *size > 0 => {
-            Ok((StreamInfo::dense(field.name(), &shape(*size as usize)), false))
+        (_, None)
+            if width > 0
+                && let Some(element) = element_of(values) =>
+        {
+            Ok((StreamInfo::dense(field.name(), &shape(width)).element(element), false))
         }
-        (DataType::Struct(_), classes) => {
+        (DataType::Struct(fields), classes) => {
             let dim = match classes.or_else(|| stated(DIM).and_then(|dim| dim.parse().ok())) {
                 Some(dim) => dim,
                 None => greatest_index(path, number)? + 1,
             };
-            Ok((StreamInfo::sparse(field.name(), &shape(dim)), false))
+            Ok((StreamInfo::sparse(field.name(), &shape(dim)).element(sparse_element(fields)), false))
         }
         (kind, _) => {
             let error = Error::data(format!("The column '{}' has the type {kind}.", field.name()));
@@ -213,7 +231,10 @@ fn take(
                 let index = i32::try_from(class).map_err(|_| format!("{class} is no class number"))?;
                 out.indices.push(index);
                 out.counts.push(1);
-                push(1.0, element, &mut out.values);
+                match element {
+                    ElementType::Double => out.values.extend(1f64.to_ne_bytes()),
+                    _ => out.values.extend(1f32.to_ne_bytes()),
+                }
             }
             Ok(())
         }
@@ -243,46 +264,65 @@ fn take(
     }
 }
 
-fn push(value: f64, element: ElementType, out: &mut Vec<u8>) {
-    match element {
-        ElementType::Double => out.extend(value.to_ne_bytes()),
-        _ => out.extend((value as f32).to_ne_bytes()),
-    }
-}
-
-/// Calls `$each` with every value of an array of numbers, of whatever type.
-macro_rules! each_number {
-    ($array:expr, $each:expr, $($kind:ident: $type:ty),*) => {
-        match $array.data_type() {
-            $(DataType::$kind => $array.as_primitive::<$type>().values().iter().for_each($each),)*
-            kind => return Err(format!("numbers were expected, and not {kind}")),
-        }
-    };
-}
-
-/// Appends numbers as values.
-#[allow(clippy::unnecessary_cast, reason = "the types of Arrow's values differ from arm to arm")]
+/// Appends numbers as values of the element type.
 fn numbers(array: &ArrayRef, element: ElementType, out: &mut Vec<u8>) -> std::result::Result<(), String> {
     no_nulls(array)?;
-    // Not by way of `f64`, which need not keep the bits of a NaN.
-    if let (DataType::Float32, ElementType::Float) = (array.data_type(), element) {
-        let values = array.as_primitive::<Float32Type>().values();
-        out.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
-        return Ok(());
+    with_element!(element, T => numbers_as::<T>(array, out))
+}
+
+fn numbers_as<T: Element>(array: &ArrayRef, out: &mut Vec<u8>) -> std::result::Result<(), String> {
+    let inexact = |value: &dyn Display| format!("{} cannot hold the value {value} exactly", T::TYPE.name());
+    let mut push = |value: Option<T>, number: &dyn Display| match value {
+        Some(value) => {
+            out.extend_from_slice(bytemuck::bytes_of(&value));
+            Ok(())
+        }
+        None => Err(inexact(number)),
+    };
+    macro_rules! integers {
+        ($type:ty) => {{
+            let mut values = array.as_primitive::<$type>().values().iter();
+            values.try_for_each(|value| push(T::of_integer((*value).into()), value))
+        }};
     }
-    each_number!(array, |&value| push(value as f64, element, out),
-        Float32: Float32Type, Float64: Float64Type, Int8: Int8Type, Int16: Int16Type, Int32: Int32Type, Int64: Int64Type,
-        UInt8: UInt8Type, UInt16: UInt16Type, UInt32: UInt32Type, UInt64: UInt64Type);
-    Ok(())
+    macro_rules! floats {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>().values();
+            if element_of(&<$type>::DATA_TYPE) == Some(T::TYPE) {
+                // Not by way of `f64`, which need not keep the bits of a NaN.
+                out.extend_from_slice(values.inner().as_slice());
+                return Ok(());
+            }
+            values.iter().try_for_each(|value| push(T::of_number((*value).into()), value))
+        }};
+    }
+    match array.data_type() {
+        DataType::Boolean => {
+            let mut values = array.as_boolean().values().iter();
+            values.try_for_each(|value| push(T::of_integer(value.into()), &value))
+        }
+        DataType::Int8 => integers!(Int8Type),
+        DataType::Int16 => integers!(Int16Type),
+        DataType::Int32 => integers!(Int32Type),
+        DataType::Int64 => integers!(Int64Type),
+        DataType::UInt8 => integers!(UInt8Type),
+        DataType::UInt16 => integers!(UInt16Type),
+        DataType::UInt32 => integers!(UInt32Type),
+        DataType::UInt64 => integers!(UInt64Type),
+        DataType::Float16 => floats!(Float16Type),
+        DataType::Float32 => floats!(Float32Type),
+        DataType::Float64 => floats!(Float64Type),
+        kind => Err(format!("numbers were expected, and not {kind}")),
+    }
 }
 
 /// Whole numbers.
-#[allow(clippy::unnecessary_cast, reason = "the types of Arrow's values differ from arm to arm")]
 fn integers(array: &ArrayRef) -> std::result::Result<Vec<i64>, String> {
     no_nulls(array)?;
-    let mut found = Vec::with_capacity(array.len());
-    each_number!(array, |&value| found.push(value as i64),
-        Int8: Int8Type, Int16: Int16Type, Int32: Int32Type, Int64: Int64Type,
-        UInt8: UInt8Type, UInt16: UInt16Type, UInt32: UInt32Type, UInt64: UInt64Type);
-    Ok(found)
+    if !array.data_type().is_integer() {
+        return Err(format!("whole numbers were expected, and not {}", array.data_type()));
+    }
+    let mut bytes = Vec::with_capacity(array.len() * size_of::<i64>());
+    numbers_as::<i64>(array, &mut bytes)?;
+    Ok(bytes.as_chunks().0.iter().map(|&number| i64::from_ne_bytes(number)).collect())
 }

@@ -4,11 +4,14 @@ use super::{DIM, INDICES, KEY, SHAPE, VALUES, open};
 use crate::commands::convert::ArrowOptions;
 use crate::exit::Failure;
 use crate::progress::Progress;
+use arrow_array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+};
 use arrow_array::{
-    ArrayRef, FixedSizeListArray, Float32Array, Float64Array, Int32Array, ListArray, RecordBatch,
+    ArrayRef, BooleanArray, FixedSizeListArray, Int32Array, ListArray, PrimitiveArray, RecordBatch,
     StringArray, StructArray,
 };
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use cntk_reader::{ElementType, Error, Storage, StreamInfo};
@@ -19,6 +22,7 @@ use std::sync::Arc;
 /// Writes data to an Arrow file, which appears when it is complete. With `verify` it is read again before.
 pub fn write(mut data: Data, path: &str, verify: bool, progress: &Progress) -> Result<Digest, Failure> {
     let failed = |cause: ArrowError| Error::data(format!("Cannot write '{path}': {cause}.")).in_file(path);
+    data.widen_bfloat16();
     let streams = data.streams().to_vec();
     if let Some(stream) = streams.iter().find(|stream| stream.name == KEY) {
         let error = Error::argument(format!("The stream '{KEY}' has the name of the column of keys."));
@@ -72,7 +76,36 @@ fn item(kind: DataType) -> Arc<Field> {
 }
 
 fn value(stream: &StreamInfo) -> DataType {
-    if stream.element == ElementType::Double { DataType::Float64 } else { DataType::Float32 }
+    match stream.element {
+        ElementType::Double => DataType::Float64,
+        ElementType::Float16 => DataType::Float16,
+        ElementType::Int16 => DataType::Int16,
+        ElementType::UInt8 => DataType::UInt8,
+        ElementType::Int32 => DataType::Int32,
+        ElementType::Int64 => DataType::Int64,
+        ElementType::Bool => DataType::Boolean,
+        // bfloat16 was widened.
+        ElementType::Float | ElementType::BFloat16 => DataType::Float32,
+    }
+}
+
+/// The values of a column.
+fn values(column: &Column, element: ElementType) -> ArrayRef {
+    fn primitive<T: ArrowPrimitiveType>(bytes: &[u8]) -> ArrayRef {
+        let count = bytes.len() / size_of::<T::Native>();
+        Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(Buffer::from(bytes), 0, count), None))
+    }
+    let bytes = &column.values[..];
+    match element {
+        ElementType::Double => primitive::<Float64Type>(bytes),
+        ElementType::Float16 => primitive::<Float16Type>(bytes),
+        ElementType::Int16 => primitive::<Int16Type>(bytes),
+        ElementType::UInt8 => primitive::<UInt8Type>(bytes),
+        ElementType::Int32 => primitive::<Int32Type>(bytes),
+        ElementType::Int64 => primitive::<Int64Type>(bytes),
+        ElementType::Bool => Arc::new(BooleanArray::from_iter(bytes.iter().map(|&byte| Some(byte != 0)))),
+        ElementType::Float | ElementType::BFloat16 => primitive::<Float32Type>(bytes),
+    }
 }
 
 /// Values of a dense sample.
@@ -115,14 +148,7 @@ fn array(
     are_single: bool,
     field: &Field,
 ) -> Result<ArrayRef, ArrowError> {
-    let values: ArrayRef = match stream.element {
-        ElementType::Double => Arc::new(Float64Array::from_iter_values(
-            column.values.as_chunks().0.iter().map(|&bytes| f64::from_ne_bytes(bytes)),
-        )),
-        _ => Arc::new(Float32Array::from_iter_values(
-            column.values.as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)),
-        )),
-    };
+    let values = values(column, stream.element);
     let samples: ArrayRef = match stream.storage {
         Storage::Dense => {
             let size = i32::try_from(stream.sample_size()).unwrap_or(i32::MAX);

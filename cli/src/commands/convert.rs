@@ -59,7 +59,7 @@ pub struct Convert {
     #[arg(long, value_name = "NAME=CLASSES", value_parser = one_hot)]
     one_hot: Vec<(String, usize)>,
 
-    /// Write values in this precision [default: the input's, or the configuration's]
+    /// Write all values as floats of this precision [default: in the input's types]
     #[arg(long, value_enum)]
     precision: Option<Precision>,
 
@@ -120,10 +120,13 @@ enum Kind {
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(not(feature = "arrow"), allow(dead_code, reason = "only Arrow needs them"))]
 pub struct ArrowOptions {
-    /// Type of the values of all streams; without it, double if any column has doubles.
+    /// Type of the values of all streams, one of floats; without it, streams have the types of
+    /// their columns or the smallest integers that hold theirs.
     pub element: Option<ElementType>,
     /// Columns of class numbers, each with the number of classes.
     pub one_hot: Vec<(String, usize)>,
+    /// The columns to read; all if it is empty.
+    pub streams: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -371,7 +374,11 @@ impl Convert {
                 Data::of_numpy(&text(&self.input), &numpy)?
             }
             Kind::Arrow => {
-                let options = ArrowOptions { element: self.element(), one_hot: self.one_hot.clone() };
+                let options = ArrowOptions {
+                    element: self.element(),
+                    one_hot: self.one_hot.clone(),
+                    streams: self.stream.clone(),
+                };
                 arrow::open(&text(&self.input), &options)?
             }
             _ => {
@@ -384,7 +391,9 @@ impl Convert {
                     Some(element) => reader.precision(element),
                     None => reader,
                 };
-                Data::of_reader(open(&input, Scan::Whole, global, adjust)?)?
+                let mut data = Data::of_reader(open(&input, Scan::Whole, global, adjust)?)?;
+                self.element().into_iter().for_each(|element| data.to_floats(element));
+                data
             }
         })
     }

@@ -6,6 +6,7 @@ use crate::input::Input;
 use crate::npy;
 use crate::output::{Output, SCHEMA};
 use cntk_reader::{ElementType, Storage, StreamInfo};
+use cntk_reader_tools::convert::numpy_type;
 use cntk_reader_tools::inspect::{Number, Sequence, SequenceData, SequenceReader, Values};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -336,7 +337,7 @@ fn write_values(
     element: ElementType,
 ) -> std::io::Result<()> {
     let bytes: Vec<&[u8]> = data.iter().map(|data| data.values.bytes()).collect();
-    npy::write_bytes(path, npy::name_of(element), shape, &bytes)
+    npy::write_bytes(path, numpy_type(element), shape, &bytes)
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ impl Array {
             let count = (values.end - first).min(BLOCK);
             let stored = &mut stored[..(count * size) as usize];
             self.file.read_exact_at(self.offset + first * size, stored)?;
-            if let Some(at) = self.value.convert(stored, element, out)? {
+            if let Some(at) = self.value.convert(stored, element, |values| out.append(values))? {
                 let number = self.value.integer(&stored[at * size as usize..][..size as usize]);
                 return Err(self.inexact(first + at as u64, number, element));
             }

@@ -14,7 +14,7 @@ mod options;
 mod table;
 #[cfg(test)]
 mod tests;
-mod values;
+pub mod values;
 
 pub use deserializer::ArrayDeserializer;
 pub use options::{ArrayOptions, ArrayStream};

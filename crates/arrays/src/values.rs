@@ -1,7 +1,6 @@
 //! Types of values, and their conversion to those of streams.
 
 use cntk_reader_core::Result;
-use cntk_reader_core::format::buffer::ChunkBuffer;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::ValueForm;
 use cntk_reader_core::stream::{Element, ElementType, f16};
@@ -20,6 +19,22 @@ pub enum ValueType {
     Half,
     Float,
     Double,
+}
+
+/// The type of an array of a stream's values, as a header names it.
+pub fn name_of(element: ElementType) -> &'static str {
+    match element {
+        ElementType::Float => "<f4",
+        ElementType::Double => "<f8",
+        ElementType::Float16 => "<f2",
+        ElementType::Int16 => "<i2",
+        ElementType::UInt8 => "|u1",
+        ElementType::Int32 => "<i4",
+        ElementType::Int64 => "<i8",
+        // As the package ml_dtypes writes it; NumPy itself has no such type.
+        ElementType::BFloat16 => "<V2",
+        ElementType::Bool => "|b1",
+    }
 }
 
 /// The types of values that can be read, for messages.
@@ -89,13 +104,22 @@ impl ValueType {
         }
     }
 
-    /// Appends the values that `bytes` are, as values of a stream. Gives the number of the first
-    /// one that the stream's type cannot hold; then nothing is appended.
-    pub fn convert(self, bytes: &[u8], element: ElementType, out: &mut ChunkBuffer) -> Result<Option<usize>> {
-        with_element!(element, T => self.convert_to::<T>(bytes, out))
+    /// Calls `append` with the values that `bytes` are, as values of a stream. Gives the number of
+    /// the first one that the stream's type cannot hold, and does not call `append` then.
+    pub fn convert(
+        self,
+        bytes: &[u8],
+        element: ElementType,
+        append: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<Option<usize>> {
+        with_element!(element, T => self.convert_to::<T>(bytes, append))
     }
 
-    fn convert_to<T: Element>(self, bytes: &[u8], out: &mut ChunkBuffer) -> Result<Option<usize>> {
+    fn convert_to<T: Element>(
+        self,
+        bytes: &[u8],
+        append: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<Option<usize>> {
         let mut values: Vec<T> = room::with_capacity(bytes.len() / self.size(), room::FILE)?;
         macro_rules! converted {
             ($size:literal, $value:expr) => {{
@@ -126,7 +150,7 @@ impl ValueType {
             ValueType::Float => converted!(4, |number| T::of_number(f32::from_le_bytes(number).into())),
             ValueType::Double => converted!(8, |number| T::of_number(f64::from_le_bytes(number))),
         }
-        out.append(bytemuck::cast_slice(&values))?;
+        append(bytemuck::cast_slice(&values))?;
         Ok(None)
     }
 
@@ -150,9 +174,13 @@ mod tests {
     #[test]
     fn integers_are_exact_or_refused() {
         let convert = |value: ValueType, bytes: &[u8], element| {
-            let mut out = ChunkBuffer::default();
-            let wrong = value.convert(bytes, element, &mut out).expect("memory");
-            (wrong, out.bytes().to_vec())
+            let mut out = Vec::new();
+            let append = |values: &[u8]| {
+                out.extend_from_slice(values);
+                Ok(())
+            };
+            let wrong = value.convert(bytes, element, append).expect("memory");
+            (wrong, out)
         };
         let (float, double) = (ElementType::Float, ElementType::Double);
         let numbers = [-(1i64 << 24), 1 << 40, i64::MIN];

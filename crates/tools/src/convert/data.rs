@@ -125,12 +125,7 @@ impl Data {
     /// randomization, frame mode and truncation are ignored.
     pub fn of_reader(builder: Builder) -> Result<Data> {
         let mut reader = builder.in_whole_sequences().open()?;
-        let mut streams = reader.streams().to_vec();
-        // Unless types are kept: see `keep_types`.
-        let has_doubles = streams.iter().any(|stream| stream.element == ElementType::Double);
-        for stream in streams.iter_mut().filter(|stream| !stream.element.is_real()) {
-            stream.element = if has_doubles { ElementType::Double } else { ElementType::Float };
-        }
+        let streams = reader.streams().to_vec();
         if let Some(stream) = streams.iter().find(|stream| stream.is_binary || stream.has_late_shape()) {
             let message = format!("The stream '{}' cannot be converted.", stream.name);
             let detail = "Streams of opaque bytes, such as lattices, and of samples whose shape differs from sequence to sequence \
@@ -248,13 +243,20 @@ impl Data {
         Ok(())
     }
 
-    /// Has the streams of a reader their own types of values. Otherwise streams of other types than
-    /// floats become floats, which all formats have.
-    pub fn keep_types(&mut self) {
-        if let Source::Reader(reader) = &self.source {
-            for (stream, &number) in self.streams.iter_mut().zip(&self.selected) {
-                stream.element = reader.streams()[number].element;
-            }
+    /// Has streams of other types than floats of 32 and 64 bits delivered as `element`, which is one
+    /// of these. An integer that it cannot hold exactly is an error. For data of a reader.
+    pub fn to_floats(&mut self, element: ElementType) {
+        self.convert_to(element, |own| !own.is_real());
+    }
+
+    /// Widens values of bfloat16 to float32, for formats that lack them.
+    pub fn widen_bfloat16(&mut self) {
+        self.convert_to(ElementType::Float, |own| own == ElementType::BFloat16);
+    }
+
+    fn convert_to(&mut self, element: ElementType, is_converted: impl Fn(ElementType) -> bool) {
+        for stream in self.streams.iter_mut().filter(|stream| is_converted(stream.element)) {
+            (stream.element, stream.classes) = (element, None);
         }
     }
 
@@ -320,11 +322,11 @@ impl Data {
     }
 }
 
-/// The error that a type of floats does not have an integer.
+/// The error of an integer that a type of floats lacks.
 fn inexact<T: Element, R: Element>(value: T, stream: &MinibatchStream<'_>) -> Error {
     let message = format!("The stream '{}' has the value {value:?}.", stream.name());
-    let detail =
-        format!("{} cannot hold it exactly, and the formats that are written have floats.", R::TYPE.name());
+    let name = R::TYPE.name();
+    let detail = format!("{name} cannot hold it exactly. Without a precision, values keep their types.");
     Error::data(message).with_detail(detail).in_stream(stream.name())
 }
 

@@ -53,7 +53,7 @@ pub use compress::{CompressOptions, compress, compress_with};
 pub use data::{Batch, Column, Data};
 pub use digest::{Digest, Digester};
 pub use items::{TextToBinary, text_to_binary};
-pub use numpy::NumpyOptions;
+pub use numpy::{NumpyOptions, numpy_type};
 pub use output::Output;
 pub use streams::{StreamRule, parse_streams};
 pub use transfer::{ConvertOptions, Format, convert};

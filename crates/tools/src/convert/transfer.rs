@@ -63,9 +63,8 @@ pub fn convert(
     options: &ConvertOptions,
     listener: &mut Listener<'_>,
 ) -> Result<Digest> {
-    let keeps_types = matches!(format, Format::Text | Format::Binary);
-    if keeps_types {
-        data.keep_types();
+    if matches!(format, Format::NumpyArray | Format::NumpyArchive) {
+        data.widen_bfloat16();
     }
     let mut sink = Sink::create(&data, format, path, options)?;
     let mut digester = Digester::new(data.streams());
@@ -85,9 +84,6 @@ pub fn convert(
     if options.verify {
         let readable = output.readable_path()?;
         let mut again = reopen(&readable, format, &streams)?;
-        if keeps_types {
-            again.keep_types();
-        }
         let mut digester = Digester::new(again.streams());
         let mut progress = Progress { total: written.sequences, ..Progress::default() };
         while let Some(batch) = again.next_batch()? {

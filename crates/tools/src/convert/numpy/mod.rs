@@ -9,6 +9,7 @@ mod write;
 
 pub(super) use archive::ArchiveWriter;
 pub(super) use cntk_reader_arrays::header::header;
+pub use cntk_reader_arrays::values::name_of as numpy_type;
 pub use read::{NumpyData, NumpyOptions};
 pub(super) use write::NumpyWriter;
 

@@ -4,8 +4,10 @@ use super::archive::{self, Member};
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
 use cntk_reader_arrays::header::{Described, LONGEST};
+use cntk_reader_arrays::values::{READABLE, ValueType};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::memory::room;
+use cntk_reader_core::sequence::ValueForm;
 use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, Result};
 
@@ -17,7 +19,8 @@ pub struct NumpyOptions {
     pub stream: Option<String>,
     /// Arrays of class numbers, each with the number of classes: they become sparse streams with a 1 at the class.
     pub one_hot: Vec<(String, usize)>,
-    /// Type of the values of all streams; without it, double if any array has doubles.
+    /// Type of the values of all streams, one of floats; without it, streams have the types of
+    /// their arrays or the smallest integers that hold theirs.
     pub element: Option<ElementType>,
     /// Whether the file is an archive; without it, the file's first bytes decide.
     pub is_archive: Option<bool>,
@@ -57,43 +60,34 @@ enum Kind {
 #[derive(Debug, Clone)]
 struct Array {
     name: String,
-    value: ValueType,
+    value: Kept,
     shape: Vec<u64>,
     /// Where its values begin.
     offset: u64,
 }
 
-/// Types of values.
+/// The values that an array keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ValueType {
-    Float,
-    Double,
-    /// Bytes, and whether there is a sign.
-    Integer(usize, bool),
-    /// Characters of 4 bytes.
-    Text(usize),
+enum Kept {
+    Numbers(ValueType),
+    /// Texts of this many characters, of 4 bytes each.
+    Texts(usize),
 }
 
-impl ValueType {
-    fn of(described: &Described) -> Option<ValueType> {
-        let size = usize::try_from(described.element_size()?).ok()?;
-        let kind = described.element.trim_start_matches(['<', '|', '=']).chars().next()?;
-        Some(match (kind, size) {
-            ('f', 4) => ValueType::Float,
-            ('f', 8) => ValueType::Double,
-            ('i', 1 | 2 | 4 | 8) => ValueType::Integer(size, true),
-            ('u', 1 | 2 | 4 | 8) | ('b', 1) => ValueType::Integer(size, false),
-            ('U', _) => ValueType::Text(size / 4),
-            _ => return None,
-        })
+impl Kept {
+    fn of(described: &Described) -> Option<Kept> {
+        if let Some(value) = ValueType::of(&described.element) {
+            return Some(Kept::Numbers(value));
+        }
+        let is_text = described.element.trim_start_matches(['<', '=']).starts_with('U');
+        let size = usize::try_from(described.element_size().filter(|_| is_text)?).ok()?;
+        Some(Kept::Texts(size / 4))
     }
 
     fn size(self) -> usize {
         match self {
-            ValueType::Float => 4,
-            ValueType::Double => 8,
-            ValueType::Integer(size, _) => size,
-            ValueType::Text(characters) => 4 * characters,
+            Kept::Numbers(value) => value.size(),
+            Kept::Texts(characters) => 4 * characters,
         }
     }
 }
@@ -108,11 +102,8 @@ impl Array {
         let mut start = room::zeroed(LONGEST.min(member.size as usize), room::FILE)?;
         let count = file.read_at(member.offset, &mut start)?;
         let described = Described::read(&start[..count]).map_err(|error| wrong(error.to_string()))?;
-        let value = ValueType::of(&described).ok_or_else(|| {
-            wrong(format!(
-                "Its values have the type '{}'; floats of 32 or 64 bits, integers or texts were expected, lowest byte first.",
-                described.element
-            ))
+        let value = Kept::of(&described).ok_or_else(|| {
+            wrong(format!("Its values have the type '{}'. Expected texts, {READABLE}.", described.element))
         })?;
         if !described.is_c_order && described.shape.len() > 1 {
             return Err(wrong("It is in Fortran's order. Write it with numpy.ascontiguousarray.".to_owned()));
@@ -151,11 +142,16 @@ impl Array {
 
     /// Reads integers.
     fn integers(&self, file: &DataFile, first: u64, count: u64) -> Result<Vec<i64>> {
-        let ValueType::Integer(size, is_signed) = self.value else {
-            return Err(self.wrong(file, "It has no integers."));
-        };
-        let bytes = self.read(file, first, count)?;
-        room::collect(bytes.chunks_exact(size).map(|bytes| integer(bytes, is_signed)), room::CONVERSION)
+        let none = || self.wrong(file, "It has no integers.");
+        let Kept::Numbers(value) = self.value else { return Err(none()) };
+        let value = if value == ValueType::Bool { ValueType::Unsigned(1) } else { value };
+        let mut found = room::with_capacity(count as usize, room::CONVERSION)?;
+        for bytes in self.read(file, first, count)?.chunks_exact(value.size()) {
+            let number = value.integer(bytes).ok_or_else(none)?;
+            let too_large = |_| self.wrong(file, &format!("The number {number} is too large."));
+            found.push(i64::try_from(number).map_err(too_large)?);
+        }
+        Ok(found)
     }
 
     /// Reads values as the type of a stream, in native order.
@@ -167,28 +163,20 @@ impl Array {
         element: ElementType,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let bytes = self.read(file, first, count)?;
-        room::reserve(out, count as usize * self.row() as usize * element.size(), room::CONVERSION)?;
-        let mut put = |value: f64| match element {
-            ElementType::Double => out.extend(value.to_ne_bytes()),
-            _ => out.extend((value as f32).to_ne_bytes()),
+        let Kept::Numbers(value) = self.value else {
+            return Err(self.wrong(file, "It has texts, not numbers."));
         };
-        match (self.value, element) {
-            (ValueType::Float, ElementType::Float) | (ValueType::Double, ElementType::Double) => {
-                out.extend(bytes)
-            }
-            (ValueType::Float, _) => {
-                bytes.as_chunks().0.iter().for_each(|&bytes| put(f32::from_le_bytes(bytes).into()));
-            }
-            (ValueType::Double, _) => {
-                bytes.as_chunks().0.iter().for_each(|&bytes| put(f64::from_le_bytes(bytes)));
-            }
-            (ValueType::Integer(size, is_signed), _) => {
-                bytes.chunks_exact(size).for_each(|bytes| put(integer(bytes, is_signed) as f64));
-            }
-            (ValueType::Text(_), _) => return Err(self.wrong(file, "It has texts, not numbers.")),
+        let bytes = self.read(file, first, count)?;
+        if value.form(element) == Some(ValueForm::Whole) {
+            return room::extend(out, &bytes, room::CONVERSION);
         }
-        Ok(())
+        let append = |values: &[u8]| room::extend(out, values, room::CONVERSION);
+        let Some(at) = value.convert(&bytes, element, append)? else { return Ok(()) };
+        let number = value.integer(&bytes[at * value.size()..][..value.size()]);
+        let number = number.map_or_else(|| "a number".to_owned(), |number| format!("the number {number}"));
+        let row = first + at as u64 / self.row().max(1);
+        let name = element.name();
+        Err(self.wrong(file, &format!("It has {number} in row {row}, and {name} cannot hold it exactly.")))
     }
 
     fn wrong(&self, file: &DataFile, detail: &str) -> Error {
@@ -210,16 +198,12 @@ impl Array {
     }
 }
 
-/// An integer in the bytes of its size, lowest byte first.
-fn integer(bytes: &[u8], is_signed: bool) -> i64 {
-    let is_negative = is_signed && bytes.last().is_some_and(|&last| last >= 128);
-    let mut all = [if is_negative { 255 } else { 0 }; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    i64::from_le_bytes(all)
-}
-
 impl NumpyData {
     pub fn open(path: &str, options: &NumpyOptions) -> Result<NumpyData> {
+        if let Some(element) = options.element.filter(|element| !element.is_real()) {
+            let error = Error::argument(format!("Arrays cannot be read as {}.", element.name()));
+            return Err(error.with_detail("Choose float32 or float64, or leave the type out."));
+        }
         let file = DataFile::open(path)?;
         let mut start = [0; 2];
         let count = file.read_at(0, &mut start)?;
@@ -278,12 +262,10 @@ impl NumpyData {
             return Err(Error::data("The archive has no arrays.").in_file(file.path()));
         };
         let sequences = first.count();
-        let is_double = arrays.iter().any(|(_, arrays)| arrays.values.value == ValueType::Double);
-        let element = if is_double { ElementType::Double } else { ElementType::Float };
-        let element = options.element.unwrap_or(element);
         let mut streams = Vec::with_capacity(arrays.len());
         for (name, arrays) in &arrays {
             arrays.check(&file, sequences)?;
+            let element = options.element.unwrap_or_else(|| arrays.element());
             streams.push(arrays.describe(name).element(element));
         }
         if let Some(keys) = keys.as_ref().filter(|keys| keys.rows() != sequences || keys.row() != 1) {
@@ -349,6 +331,15 @@ impl Arrays {
         match &self.kind {
             Kind::Dense(_) | Kind::OneHot(_) => self.values.rows(),
             Kind::Sparse(_, offsets, _) => offsets.rows().saturating_sub(1),
+        }
+    }
+
+    /// The type of the stream's values.
+    fn element(&self) -> ElementType {
+        match (&self.kind, self.values.value) {
+            (Kind::Dense(_), Kept::Numbers(value)) => value.element(ElementType::Float),
+            (Kind::Sparse(..), Kept::Numbers(ValueType::Double)) => ElementType::Double,
+            _ => ElementType::Float,
         }
     }
 
@@ -468,16 +459,16 @@ impl Array {
 
     /// Reads keys.
     fn texts(&self, file: &DataFile, first: u64, count: u64, out: &mut Vec<String>) -> Result<()> {
-        let ValueType::Text(characters) = self.value else {
-            let ValueType::Integer(size, is_signed) = self.value else {
-                return Err(self.wrong(file, "Keys are integers or texts."));
-            };
-            let bytes = self.read(file, first, count)?;
-            out.extend(bytes.chunks_exact(size).map(|bytes| match (is_signed, integer(bytes, is_signed)) {
-                (true, number) => number.to_string(),
-                (false, number) => (number as u64).to_string(),
-            }));
-            return Ok(());
+        let characters = match self.value {
+            Kept::Texts(characters) => characters,
+            Kept::Numbers(value) => {
+                for bytes in self.read(file, first, count)?.chunks_exact(value.size()) {
+                    let number = value.integer(bytes);
+                    let number = number.ok_or_else(|| self.wrong(file, "Keys are integers or texts."))?;
+                    out.push(number.to_string());
+                }
+                return Ok(());
+            }
         };
         let bytes = self.read(file, first, count)?;
         for bytes in bytes.chunks_exact(4 * characters) {

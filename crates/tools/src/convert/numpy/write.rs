@@ -1,12 +1,12 @@
 //! From sequences to arrays.
 
 use super::archive::ArchiveWriter;
-use super::header;
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
+use super::{header, numpy_type};
 use crate::convert::data::{Batch, Column};
 use crate::convert::output::Output;
 use cntk_reader_core::memory::room;
-use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader_core::stream::{Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use crc32fast::Hasher;
 
@@ -114,10 +114,7 @@ impl Stream {
     }
 
     fn element(&self) -> &'static str {
-        match self.info.element {
-            ElementType::Double => "<f8",
-            _ => "<f4",
-        }
+        numpy_type(self.info.element)
     }
 
     /// Shape of the array of a dense stream: NumPy's last dimension varies fastest, the first one does in a sample's shape.
