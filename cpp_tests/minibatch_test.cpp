@@ -77,6 +77,23 @@ TEST_F(MinibatchTest, CanonicalColumnsOfDoubles) {
   EXPECT_EQ(columns.offsets, (std::vector<std::int32_t>{0, 1}));
 }
 
+TEST_F(MinibatchTest, BagsAreTheEntriesOfEachSample) {
+  cr::Reader reader = Open("0 |x 1 2 |y 3:1 1:2 3:4\n0 |x 3 4 |y\n1 |x 5 6 |y 4:0.5\n2 |x 5 6 |y 0:1 1:1\n");
+  reader.StartEpoch(Sweep(4));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch y = minibatch["y"];
+  const auto bags = y.Bags<float, std::int64_t>();
+  EXPECT_EQ(bags.indices, (std::vector<std::int64_t>{3, 1, 3, 4, 0, 1}));
+  EXPECT_EQ(bags.weights, (std::vector<float>{1, 2, 4, 0.5, 1, 1}));
+  EXPECT_EQ(bags.offsets, (std::vector<std::int32_t>{0, 3, 3, 4, 6}));
+  EXPECT_EQ(bags.sequence_offsets, (std::vector<std::int32_t>{0, 2, 3, 4}));
+  EXPECT_EQ(ErrorOf([&] { y.Bags<double>(); }).Kind(), cr::ErrorKind::kInvalidArgument);
+  EXPECT_EQ(ErrorOf([&] { minibatch["x"].Bags<float>(); }).Kind(), cr::ErrorKind::kInvalidArgument);
+  cr::Reader of_ones = Open("|x 1 2 |y 3:1 1:1\n|x 3 4 |y 0:1\n");
+  of_ones.StartEpoch(Sweep(2));
+  EXPECT_TRUE(of_ones.GetMinibatch()["y"].Bags<float>().weights.empty());
+}
+
 TEST_F(MinibatchTest, Doubles) {
   cr::Reader reader = Open(Lines(1), "precision = \"double\"");
   reader.StartEpoch(Sweep(1));

@@ -2455,6 +2455,32 @@ cntk_reader_status cntk_reader_minibatch_stream_canonical(const cntk_reader_mini
                                                           cntk_reader_error **error);
 
 /**
+ * Writes the entries of stream `index`, which is sparse, as an embedding of bags takes them: one
+ * sequence after the other in the order of cntk_reader_minibatch_stream_pack, without gaps, the
+ * entries of a sample in the data's order.
+ *
+ * With `value_count` and `samples` of cntk_reader_minibatch_stream: `indices` has room for
+ * `entry_capacity` indices of the type `element`, as for cntk_reader_minibatch_stream_pad_indices,
+ * and `weights` for as many values of the stream's element type, at least `value_count`; `offsets`
+ * has room for `offset_capacity` numbers, at least samples + 1: the number of each sample's first
+ * entry, and at the end that of all entries. Where sequences begin among the samples is in the
+ * offsets of cntk_reader_minibatch_stream_pack. `are_ones` gets whether all weights are 1.
+ *
+ * A dense stream is an error; in truncated minibatches all streams are dense. May be called from
+ * any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream_bags(const cntk_reader_minibatch *minibatch,
+                                                     size_t index,
+                                                     uint32_t element,
+                                                     void *indices,
+                                                     void *weights,
+                                                     size_t entry_capacity,
+                                                     int32_t *offsets,
+                                                     size_t offset_capacity,
+                                                     bool *are_ones,
+                                                     cntk_reader_error **error);
+
+/**
  * Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
  * most modes. It stands for the position after the minibatch that was read last. The caller owns the buffer.
  */

@@ -4,7 +4,7 @@ use crate::MinibatchStream;
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::Element;
-use cntk_reader_engine::forms::Forms;
+use cntk_reader_engine::forms::{Forms, Index};
 
 /// Sequences side by side, filled up to one length.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -44,6 +44,22 @@ pub struct CanonicalColumns<T> {
     pub indices: Vec<i32>,
     /// One more than there are columns: column `c` has the values `offsets[c] .. offsets[c + 1]`.
     pub offsets: Vec<i32>,
+}
+
+/// Samples of several weighted indices each, as an embedding of bags takes them: one sequence after the
+/// other, the entries of a sample in the data's order.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Bags<T, I = i32> {
+    /// The index of each entry.
+    pub indices: Vec<I>,
+    /// The value of each entry. `None` if all are 1.
+    pub weights: Option<Vec<T>>,
+    /// One more than there are samples: sample `s` has the entries `offsets[s] .. offsets[s + 1]`.
+    pub offsets: Vec<i32>,
+    /// One more than there are sequences: sequence `i` has the samples
+    /// `sequence_offsets[i] .. sequence_offsets[i + 1]`.
+    pub sequence_offsets: Vec<i32>,
 }
 
 /// Forms of sequences. They are in the order of their numbers, which is that of [`Minibatch::keys`](crate::Minibatch::keys), in
@@ -116,6 +132,34 @@ impl MinibatchStream<'_> {
         }
         forms.canonical(&mut made.values, &mut made.indices, &mut made.offsets)?;
         Ok(made)
+    }
+
+    /// The indices and values of a sparse stream's samples, one sequence after the other, without
+    /// gaps. An index that a sample has more than once stays so.
+    ///
+    /// `T` is `f32`, or `f64` where the reader's precision is double, and `I` is `i32` or `i64`.
+    /// Another type, and a dense stream, are errors; in truncated mode all streams are dense.
+    pub fn bags<T: Element, I: Index>(&self) -> Result<Bags<T, I>> {
+        self.check_type::<T>()?;
+        let mut bags =
+            Bags { indices: Vec::new(), weights: None, offsets: Vec::new(), sequence_offsets: Vec::new() };
+        let Some(forms) = self.forms() else {
+            bags.offsets.push(0);
+            bags.sequence_offsets.push(0);
+            return Ok(bags);
+        };
+        let mut weights = Vec::new();
+        if let Ok(columns) = self.sparse::<T>() {
+            self.reserve(&mut bags.indices, columns.values.len())?;
+            self.reserve(&mut weights, columns.values.len())?;
+        }
+        let extent = self.layout().extent();
+        self.reserve(&mut bags.offsets, extent.samples + 1)?;
+        self.reserve(&mut bags.sequence_offsets, extent.sequences + 1)?;
+        let are_ones = forms.bags(&mut bags.indices, &mut weights, &mut bags.offsets)?;
+        forms.offsets(&mut bags.sequence_offsets)?;
+        bags.weights = (!are_ones).then_some(weights);
+        Ok(bags)
     }
 
     fn pad<V>(
@@ -293,7 +337,22 @@ mod tests {
         assert_eq!(canonical.values, [3.0, -1.0, 4.0, 8.0]);
         assert_eq!(canonical.indices, [3, 2, 0, 4]);
         assert_eq!(canonical.offsets, [0, 1, 2, 4, 4]);
-        assert!(minibatches[0].stream("x").expect("a stream").canonical::<f32>().is_err(), "dense");
+        let dense = minibatches[0].stream("x").expect("a stream");
+        assert!(dense.canonical::<f32>().is_err(), "dense");
+        assert!(dense.bags::<f32, i32>().is_err(), "dense");
+        let bags = stream.bags::<f32, i64>().expect("bags");
+        // The sequences stand side by side in lanes in the minibatch, and one after the other here.
+        assert_eq!(bags.indices, [3, 3, 4, 0, 4, 2]);
+        assert_eq!(bags.weights, Some(vec![1.0, 2.0, 1.0, 4.0, 7.0, -1.0]));
+        assert_eq!((bags.offsets, bags.sequence_offsets), (vec![0, 2, 5, 6], vec![0, 2, 3]));
+        assert!(stream.bags::<f64, i32>().is_err(), "another type");
+        let ones = "0 |x 1 2 |s 3:1 1:1 |w 0:1\n";
+        let minibatches = read(ones, ReaderOptions::new(), 1);
+        let bags = minibatches[0].stream("s").expect("a stream").bags::<f32, i32>().expect("bags");
+        assert_eq!((bags.indices, bags.weights), (vec![3, 1], None));
+        let truncated = read(ones, ReaderOptions::new().truncation_length(2), 2);
+        let error = truncated[0].stream("s").expect("a stream").bags::<f32, i32>().expect_err("an error");
+        assert!(error.to_string().contains("In truncated minibatches sparse streams are dense"), "{error}");
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub use cntk_reader_engine::pack::layout::{Extent, GAP, Layout, Record, Run};
 pub use cntk_reader_engine::reader::{
     Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Sizes,
 };
-pub use forms::{CanonicalColumns, Packed, Padded};
+pub use forms::{Bags, CanonicalColumns, Packed, Padded};
 pub use iter::{EpochCursor, EpochIter};
 #[cfg(feature = "images")]
 pub use language::{Base64ImageDeserializer, ImageDeserializer};

@@ -64,6 +64,16 @@ struct CanonicalColumns {
   std::vector<std::int32_t> offsets;  ///< Column c has the values offsets[c] to before offsets[c + 1].
 };
 
+/// Samples of several weighted indices each, as an embedding of bags takes them: one sequence after the
+/// other.
+template <typename T, typename I = std::int32_t>
+struct BagsOfIndices {
+  std::vector<I> indices;             ///< The index of each entry.
+  std::vector<T> weights;             ///< The value of each entry. Empty if all are 1.
+  std::vector<std::int32_t> offsets;  ///< Sample s has the entries offsets[s] to before offsets[s + 1].
+  std::vector<std::int32_t> sequence_offsets;  ///< Sequence i has the samples from sequence_offsets[i] on.
+};
+
 class StreamMinibatch;
 
 /// The steps of one sequence within a minibatch. A view.
@@ -251,6 +261,27 @@ class StreamMinibatch {
     made.values.resize(count);
     made.indices.resize(count);
     return made;
+  }
+
+  /// The entries of a sparse stream's samples, one sequence after the other, without gaps, in the data's
+  /// order. T is the stream's element type, float or double; I is std::int32_t or std::int64_t. A dense
+  /// stream is an error; in truncated mode all streams are dense.
+  template <typename T, typename I = std::int32_t>
+  BagsOfIndices<T, I> Bags() const {
+    static_assert(detail::kIsOneOf<I, std::int32_t, std::int64_t>,
+                  "indices are std::int32_t or std::int64_t");
+    const std::size_t count = Values<T>().size();  // Checks the type.
+    BagsOfIndices<T, I> bags{std::vector<I>(count), std::vector<T>(count),
+                             std::vector<std::int32_t>(parts_.samples + 1),
+                             std::vector<std::int32_t>(parts_.sequences + 1)};
+    bool are_ones = false;
+    detail::Call(cntk_reader_minibatch_stream_bags, minibatch_, id_,
+                 static_cast<std::uint32_t>(detail::ElementOf<I>()), bags.indices.data(), bags.weights.data(),
+                 count, bags.offsets.data(), bags.offsets.size(), &are_ones);
+    detail::Call(cntk_reader_minibatch_stream_pack, minibatch_, id_, nullptr, std::size_t{0},
+                 bags.sequence_offsets.data(), bags.sequence_offsets.size());
+    if (are_ones) bags.weights.clear();
+    return bags;
   }
 
   /// The whole block as CNTK lays it out, for copying to a device in one piece.

@@ -34,7 +34,7 @@ from ._epoch import Epoch
 from ._errors import ReaderError, ReaderValueError
 from ._figures import Member, Memory, Progress, Sizes
 from ._files import FileSystem, RemoteFile, compress, mount, unmount
-from ._forms import Packed, PackedIndices, Padded, PaddedIndices, Sparse
+from ._forms import Bags, Packed, PackedIndices, Padded, PaddedIndices, Sparse
 from ._images import (
     Base64ImageDeserializer,
     Cast,
@@ -65,6 +65,7 @@ library_path: str = _native.__file__
 
 __all__ = [
     "ArrayDeserializer",
+    "Bags",
     "Base64ImageDeserializer",
     "CBFDeserializer",
     "CTFDeserializer",

@@ -76,3 +76,19 @@ class Sparse(NamedTuple):
     indices: npt.NDArray[np.int32]
     indptr: npt.NDArray[np.int32]
     shape: tuple[int, int]
+
+
+class Bags(NamedTuple):
+    """Samples of several weighted indices each: sample s has the entries from ``offsets[s]`` to ``offsets[s + 1]``.
+
+    * ``indices``: (entries,), int32 or int64
+    * ``offsets``: (samples + 1,), int32
+    * ``weights``: (entries,), the values; None if all are 1
+    * ``sequence_offsets``: (sequences + 1,), int32: sequence i has the samples from ``sequence_offsets[i]`` to
+      ``sequence_offsets[i + 1]``
+    """
+
+    indices: npt.NDArray[np.int32 | np.int64]
+    offsets: npt.NDArray[np.int32]
+    weights: Values | None
+    sequence_offsets: npt.NDArray[np.int32]

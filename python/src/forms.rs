@@ -26,11 +26,12 @@ pub enum Kind {
     Packed,
     PackedIndices,
     Sparse,
+    Bags,
 }
 
 /// The class of a named tuple.
 pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
-    static CLASSES: PyOnceLock<[Py<PyAny>; 5]> = PyOnceLock::new();
+    static CLASSES: PyOnceLock<[Py<PyAny>; 6]> = PyOnceLock::new();
     let classes = CLASSES.get_or_try_init(py, || {
         let module = py.import("cntk_reader._forms")?;
         let class = |name| Ok::<_, PyErr>(module.getattr(name)?.unbind());
@@ -40,6 +41,7 @@ pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
             class("Packed")?,
             class("PackedIndices")?,
             class("Sparse")?,
+            class("Bags")?,
         ])
     })?;
     Ok(classes[kind as usize].bind(py))
@@ -310,6 +312,26 @@ impl StreamMinibatch {
         }
     }
 
+    /// The entries of sparse samples as ``torch.nn.functional.embedding_bag`` takes them, one sequence
+    /// after the other: ``indices`` of this ``dtype``, int32 or int64, ``offsets``, ``weights`` and
+    /// ``sequence_offsets``.
+    ///
+    /// Each sample is a bag. An index that a sample has more than once stays so. In truncated
+    /// minibatches sparse streams are dense, and have no bags.
+    #[pyo3(signature = (dtype = None), text_signature = "($self, dtype=numpy.int32)")]
+    fn bags<'py>(&self, py: Python<'py>, dtype: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let _section = Section::enter(py);
+        let is_wide = is_wide(dtype)?;
+        if !self.is_sparse() {
+            // The error that says so.
+            return self.sparse(py);
+        }
+        with_element!(self.part().element(), T => match is_wide {
+            true => self.made_bags::<T, i64>(py),
+            false => self.made_bags::<T, i32>(py),
+        })
+    }
+
     /// Sparse data as :attr:`sparse` has them, with ascending indices in each row, each once: for
     /// libraries that search indices.
     ///
@@ -350,6 +372,30 @@ impl StreamMinibatch {
     ) -> PyResult<Bound<'py, PyAny>> {
         let indices = packing(py, self.layout().samples(), work).python(py)?;
         arrays::of_list(py, indices, Dtype::Of(I::TYPE), shape)
+    }
+
+    fn made_bags<'py, T: Element, I: Index>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (samples, count) = (self.layout().samples(), self.values(py)?.count);
+        let (indices, weights, offsets, are_ones) = packing(py, count, || {
+            let (mut indices, mut weights, mut offsets) =
+                (list::<I>(count)?, list::<T>(count)?, list(samples + 1)?);
+            let are_ones = self.forms().bags(&mut indices, &mut weights, &mut offsets)?;
+            Ok((indices, weights, offsets, are_ones))
+        })
+        .python(py)?;
+        let sequence_offsets = self.offsets().python(py)?;
+        let (entries, sequences) = ([indices.len()], [sequence_offsets.len()]);
+        let weights = match are_ones {
+            true => py.None().into_bound(py),
+            false => arrays::of_list(py, weights, self.dtype_of_values(), &entries)?,
+        };
+        let parts = (
+            arrays::of_list(py, indices, Dtype::Of(I::TYPE), &entries)?,
+            arrays::of_list(py, offsets, Dtype::INT, &[samples + 1])?,
+            weights,
+            arrays::of_list(py, sequence_offsets, Dtype::INT, &sequences)?,
+        );
+        tuple(py, Kind::Bags)?.call1(parts)
     }
 
     fn made_canonical<'py, T: Element>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -316,13 +316,38 @@ class EqualIndices(unittest.TestCase):
             self.assertEqual(w.padded_indices(-1).array.tolist(), [[3, 1], [0, -1]])
             if not x.is_sparse:
                 self.assertRaises(TypeError, x.canonical)
+                self.assertRaises(TypeError, x.bags)
                 continue
+            indices, offsets, weights, sequence_offsets = x.bags()
+            self.assertEqual((indices.tolist(), offsets.tolist()), ([3, 3, 4, 0, 4, 1, 0], [0, 2, 5, 7]))
+            self.assertEqual((weights.tolist(), weights.dtype), ([1, 2, 1, 4, 7, -1, 2], x.dtype))
+            self.assertEqual(sequence_offsets.tolist(), [0, 2, 3])
             self.assertEqual(x.sparse.indices.tolist(), [3, 3, 1, 0, 4, 0, 4], "as in the data")
             data, indices, indptr, shape = x.canonical()
             self.assertEqual((indices.tolist(), indptr.tolist(), shape), ([3, 0, 1, 0, 4], [0, 1, 3, 5, 5], (4, 5)))
             self.assertEqual((data.tolist(), data.dtype), ([3, 2, -1, 4, 8], x.dtype))
             columns = [a, c, b, gap]
             self.assertEqual((x.csr.toarray().tolist(), x.to_scipy().toarray().tolist()), (columns, columns))
+
+    def test_bags_have_the_sparse_entries_of_each_sequence(self):
+        lines = [f"{key} |x {' '.join(f'{index}:1' for index in range(key % 4))}\n" * (1 + key % 3) for key in range(50)]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name) / "x.ctf"
+        path.write_text("".join(lines))
+        data = CTFDeserializer(path, StreamDefs(x=StreamDef(shape=5, is_sparse=True)))
+        with MinibatchSource(data, max_sweeps=1) as source:
+            for minibatch in minibatches_of(source, 16):
+                x = minibatch["x"]
+                bags = x.bags("int64")
+                self.assertEqual((bags.indices.dtype, bags.weights), (np.int64, None))
+                self.assertRaises(ValueError, x.bags, "float32")
+                bounds = zip(bags.sequence_offsets, bags.sequence_offsets[1:])
+                for key, (first, end) in zip(minibatch.keys_of_sequences, bounds):
+                    self.assertEqual(end - first, 1 + key % 3)
+                    for sample in range(first, end):
+                        entries = bags.indices[bags.offsets[sample] : bags.offsets[sample + 1]]
+                        self.assertEqual(entries.tolist(), list(range(key % 4)))
 
     def test_views_where_nothing_repeats(self):
         with MinibatchSource(from_arrays(x=one_hot(np.arange(3), 5)), randomize=False) as source:

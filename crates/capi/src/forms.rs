@@ -234,6 +234,58 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
     })
 }
 
+/// Writes the entries of stream `index`, which is sparse, as an embedding of bags takes them: one
+/// sequence after the other in the order of cntk_reader_minibatch_stream_pack, without gaps, the
+/// entries of a sample in the data's order.
+///
+/// With `value_count` and `samples` of cntk_reader_minibatch_stream: `indices` has room for
+/// `entry_capacity` indices of the type `element`, as for cntk_reader_minibatch_stream_pad_indices,
+/// and `weights` for as many values of the stream's element type, at least `value_count`; `offsets`
+/// has room for `offset_capacity` numbers, at least samples + 1: the number of each sample's first
+/// entry, and at the end that of all entries. Where sequences begin among the samples is in the
+/// offsets of cntk_reader_minibatch_stream_pack. `are_ones` gets whether all weights are 1.
+///
+/// A dense stream is an error; in truncated minibatches all streams are dense. May be called from
+/// any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_bags(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    element: u32,
+    indices: *mut c_void,
+    weights: *mut c_void,
+    entry_capacity: usize,
+    offsets: *mut i32,
+    offset_capacity: usize,
+    are_ones: Option<&mut MaybeUninit<bool>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let are_ones = given(are_ones, "are_ones")?.write(false);
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        let index_type = index_element(element)?;
+        // SAFETY: `offsets` is NULL or has room for what its capacity says, as documented above.
+        let mut offsets = unsafe { outputs(offsets, offset_capacity, "offsets") }?;
+        *are_ones = with_element!(forms.element(), T => {
+            // SAFETY: as above.
+            let mut weights = unsafe { outputs::<T>(weights.cast(), entry_capacity, "weights") }?;
+            match index_type {
+                ElementType::Int64 => {
+                    // SAFETY: as above.
+                    let mut indices = unsafe { outputs::<i64>(indices.cast(), entry_capacity, "indices") }?;
+                    forms.bags(&mut indices, &mut weights, &mut offsets)
+                }
+                _ => {
+                    // SAFETY: as above.
+                    let mut indices = unsafe { outputs::<i32>(indices.cast(), entry_capacity, "indices") }?;
+                    forms.bags(&mut indices, &mut weights, &mut offsets)
+                }
+            }
+        })?;
+        Ok(())
+    })
+}
+
 /// # Safety
 /// `mask` is NULL or has room for `capacity` bytes.
 unsafe fn write_mask(forms: &Forms<'_>, length: usize, mask: *mut u8, capacity: usize) -> Result<()> {

@@ -4,7 +4,8 @@
 //! * *packed*: all samples, one sequence after the other, with the offset of each sequence;
 //! * *indices*: of streams whose samples are one-hot, the index of the 1 in place of the sample, in
 //!   both forms;
-//! * *canonical*: sparse columns whose indices ascend, each once.
+//! * *canonical*: sparse columns whose indices ascend, each once;
+//! * *bags*: the entries of sparse samples, packed, with the offset of each sample.
 //!
 //! An index that a sparse sample has more than once stands for the sum of its values, in every
 //! form.
@@ -23,7 +24,7 @@ mod samples;
 pub(crate) use output::Output;
 
 use crate::pack::layout::{Layout, Run};
-use crate::pack::{Minibatch, StreamMinibatch};
+use crate::pack::{Minibatch, SparseColumns, StreamMinibatch};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::limits::MOST_DENSIFIED;
 use cntk_reader_core::sequence::SequenceKey;
@@ -166,14 +167,44 @@ impl<'m> Forms<'m> {
         indices: &mut impl Output<i32>,
         offsets: &mut impl Output<i32>,
     ) -> Result<usize> {
-        let Some(columns) = self.stream.sparse::<T>() else {
-            let message = "A dense stream has no indices.";
-            let error = Error::argument(message).with_detail("Use its values as they are.");
-            return Err(error.in_stream(self.name));
-        };
+        let columns = self.columns::<T>()?;
         self.check_room(values.room().min(indices.room()), columns.values.len())?;
         self.check_room(offsets.room(), columns.columns() + 1)?;
         canonical::write(&columns, values, indices, offsets)?.ok_or_else(|| self.broken())
+    }
+
+    /// Writes the entries of a sparse stream's samples, one sequence after the other, in the order of
+    /// the data: the index and the weight of each entry, and for each sample the number of its first
+    /// entry, at the end that of all entries. Returns whether all weights are 1.
+    pub fn bags<T: Element, I: Index>(
+        &self,
+        indices: &mut impl Output<I>,
+        weights: &mut impl Output<T>,
+        offsets: &mut impl Output<i32>,
+    ) -> Result<bool> {
+        let columns = self.columns::<T>()?;
+        self.check_room(weights.room().min(indices.room()), columns.values.len())?;
+        self.check_room(offsets.room(), self.layout().samples() + 1)?;
+        let (mut written, mut are_ones) = (0, true);
+        offsets.repeat(0, 1);
+        for column in self.layout().runs().flat_map(|run| run.columns()) {
+            let (own_indices, values) = columns.column(column).ok_or_else(|| self.broken())?;
+            indices.extend(own_indices.iter().map(|&index| I::from(index)));
+            weights.append(values);
+            are_ones &= values.iter().all(|&value| value == T::ONE);
+            // The columns' own offsets have 32 bits.
+            written += values.len() as i32;
+            offsets.repeat(written, 1);
+        }
+        Ok(are_ones)
+    }
+
+    fn columns<T: Element>(&self) -> Result<SparseColumns<'m, T>> {
+        self.stream.sparse::<T>().ok_or_else(|| {
+            let error = Error::argument("A dense stream has no indices.");
+            let detail = "Use its values as they are. In truncated minibatches sparse streams are dense: read whole sequences.";
+            error.with_detail(detail).in_stream(self.name)
+        })
     }
 
     fn layout(&self) -> &'m Layout {
