@@ -170,7 +170,7 @@ def _is_csr(value: Any) -> bool:
 
 def _dense(array: Any, info: StreamInformation) -> Any:
     """An array of samples, which need not be contiguous."""
-    element = dtype_of(str(element_of(info.dtype)))
+    element = dtype_of(info.dtype) if isinstance(info.dtype, str) else np.dtype(info.dtype)
     if array.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
     if np.ma.is_masked(array):
