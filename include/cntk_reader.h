@@ -2464,7 +2464,8 @@ cntk_reader_status cntk_reader_minibatch_stream_canonical(const cntk_reader_mini
  * and `weights` for as many values of the stream's element type, at least `value_count`; `offsets`
  * has room for `offset_capacity` numbers, at least samples + 1: the number of each sample's first
  * entry, and at the end that of all entries. Where sequences begin among the samples is in the
- * offsets of cntk_reader_minibatch_stream_pack. `are_ones` gets whether all weights are 1.
+ * offsets of cntk_reader_minibatch_stream_pack. `are_ones` gets 1 if all weights are 1, else
+ * 0.
  *
  * A dense stream is an error; in truncated minibatches all streams are dense. May be called from
  * any thread.
@@ -2477,7 +2478,7 @@ cntk_reader_status cntk_reader_minibatch_stream_bags(const cntk_reader_minibatch
                                                      size_t entry_capacity,
                                                      int32_t *offsets,
                                                      size_t offset_capacity,
-                                                     bool *are_ones,
+                                                     uint8_t *are_ones,
                                                      cntk_reader_error **error);
 
 /**

@@ -274,13 +274,13 @@ class StreamMinibatch {
     BagsOfIndices<T, I> bags{std::vector<I>(count), std::vector<T>(count),
                              std::vector<std::int32_t>(parts_.samples + 1),
                              std::vector<std::int32_t>(parts_.sequences + 1)};
-    bool are_ones = false;
+    std::uint8_t are_ones = 0;
     detail::Call(cntk_reader_minibatch_stream_bags, minibatch_, id_,
                  static_cast<std::uint32_t>(detail::ElementOf<I>()), bags.indices.data(), bags.weights.data(),
                  count, bags.offsets.data(), bags.offsets.size(), &are_ones);
     detail::Call(cntk_reader_minibatch_stream_pack, minibatch_, id_, nullptr, std::size_t{0},
                  bags.sequence_offsets.data(), bags.sequence_offsets.size());
-    if (are_ones) bags.weights.clear();
+    if (are_ones != 0) bags.weights.clear();
     return bags;
   }
 

@@ -243,7 +243,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
 /// and `weights` for as many values of the stream's element type, at least `value_count`; `offsets`
 /// has room for `offset_capacity` numbers, at least samples + 1: the number of each sample's first
 /// entry, and at the end that of all entries. Where sequences begin among the samples is in the
-/// offsets of cntk_reader_minibatch_stream_pack. `are_ones` gets whether all weights are 1.
+/// offsets of cntk_reader_minibatch_stream_pack. `are_ones` gets 1 if all weights are 1, else
+/// 0.
 ///
 /// A dense stream is an error; in truncated minibatches all streams are dense. May be called from
 /// any thread.
@@ -257,16 +258,16 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_bags(
     entry_capacity: usize,
     offsets: *mut i32,
     offset_capacity: usize,
-    are_ones: Option<&mut MaybeUninit<bool>>,
+    are_ones: Option<&mut MaybeUninit<u8>>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let are_ones = given(are_ones, "are_ones")?.write(false);
+        let are_ones = given(are_ones, "are_ones")?.write(0);
         let forms = given(minibatch, "minibatch")?.forms(index)?;
         let index_type = index_element(element)?;
         // SAFETY: `offsets` is NULL or has room for what its capacity says, as documented above.
         let mut offsets = unsafe { outputs(offsets, offset_capacity, "offsets") }?;
-        *are_ones = with_element!(forms.element(), T => {
+        *are_ones = u8::from(with_element!(forms.element(), T => {
             // SAFETY: as above.
             let mut weights = unsafe { outputs::<T>(weights.cast(), entry_capacity, "weights") }?;
             match index_type {
@@ -281,7 +282,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_bags(
                     forms.bags(&mut indices, &mut weights, &mut offsets)
                 }
             }
-        })?;
+        })?);
         Ok(())
     })
 }
