@@ -3,7 +3,7 @@
 FOLDER has the images of benches/images. Prints one line of JSON: the library's version, the seconds in which it read all images, and what it
 read. Decoders read and decode each file on THREADS threads; then, in a second pass that is not timed, they sum up all values (see
 benches/images/sums.rs). The others are PyTorch's DataLoader with THREADS processes: random crops, scaled to 224 x 224, mirrored
-at random, less a mean image, in batches of 64.
+at random, less a mean image or as bytes, in batches of 64.
 """
 
 import json
@@ -78,7 +78,7 @@ def time_decoder(version, decode):
     return {"version": version, "seconds": seconds, "sums": sums}
 
 
-def time_loader(of_tensors):
+def time_loader(of_tensors, of_bytes=False):
     import torch
     import torchvision
     from torchvision.transforms import v2
@@ -100,7 +100,8 @@ def time_loader(of_tensors):
                 image = torchvision.io.decode_jpeg(data, torchvision.io.ImageReadMode.RGB)
             else:
                 image = torchvision.datasets.folder.default_loader(paths[number])
-            return change(image).to(torch.float32).sub_(mean), number % 1000
+            image = change(image)
+            return image if of_bytes else image.to(torch.float32).sub_(mean), number % 1000
 
     loader = torch.utils.data.DataLoader(
         Images(), BATCH, shuffle=True, num_workers=threads, persistent_workers=True
@@ -110,6 +111,7 @@ def time_loader(of_tensors):
         begin, images = time.perf_counter(), 0
         for batch, labels in loader:
             assert batch.shape[1:] == (3, SIDE, SIDE) and len(labels) == len(batch)
+            assert batch.dtype == (torch.uint8 if of_bytes else torch.float32)
             images += len(batch)
         seconds = time.perf_counter() - begin
     return {"version": torchvision.__version__, "seconds": seconds, "sums": {"images": images}}
@@ -119,6 +121,8 @@ if library == "dataloader":
     result = time_loader(of_tensors=False)
 elif library == "dataloader-tensors":
     result = time_loader(of_tensors=True)
+elif library == "dataloader-bytes":
+    result = time_loader(of_tensors=True, of_bytes=True)
 else:
     result = time_decoder(*{"simplejpeg": simplejpeg, "pillow": pillow}[library]())
 print(json.dumps(result))

@@ -18,6 +18,8 @@ pub enum Pipeline {
     /// As for training: a random part, mirrored at random, scaled, less the mean, transposed. In
     /// random order.
     Crops,
+    /// As for training, but for the mean: the pixels stay bytes, and a model subtracts it.
+    Bytes,
     /// Nothing: the pixels as decoded. In the order of the map file.
     Whole,
 }
@@ -27,6 +29,7 @@ impl Pipeline {
     pub fn name(self) -> &'static str {
         match self {
             Pipeline::Crops => "random crops",
+            Pipeline::Bytes => "random crops, bytes",
             Pipeline::Whole => "whole images",
         }
     }
@@ -64,13 +67,18 @@ impl Corpus {
     /// A configuration, in a file of its own.
     pub fn config(&self, pipeline: Pipeline) -> Result<PathBuf> {
         let folder = self.folder.to_str().context("the path is not UTF-8")?;
+        let mean = match pipeline {
+            Pipeline::Bytes => String::new(),
+            _ => format!("[ type = \"Mean\" ; meanFile = \"{folder}/mean.xml\" ] :"),
+        };
+        let element = if pipeline == Pipeline::Bytes { " ; element = \"uint8\"" } else { "" };
         let (transforms, is_randomized) = match pipeline {
-            Pipeline::Crops => (
+            Pipeline::Crops | Pipeline::Bytes => (
                 format!(
                     "
         [ type = \"Crop\" ; cropType = \"RandomArea\" ; areaRatio = 0.08:1.0 ; aspectRatio = 0.75:1.0 ; jitterType = \"UniRatio\" ] :
         [ type = \"Scale\" ; width = {SIDE} ; height = {SIDE} ; channels = 3 ; interpolations = \"linear\" ] :
-        [ type = \"Mean\" ; meanFile = \"{folder}/mean.xml\" ] :
+        {mean}
         [ type = \"Transpose\" ] "
                 ),
                 true,
@@ -82,7 +90,7 @@ impl Corpus {
 deserializers = (
   [ type = \"ImageDeserializer\" ; module = \"ImageReader\" ; file = \"{folder}/map.txt\"
     input = [
-      features = [ transforms = ({transforms}) ]
+      features = [ transforms = ({transforms}){element} ]
       labels = [ labelDim = 1000 ] ] ] )
 "
         );

@@ -28,7 +28,7 @@ The same images by other libraries, from the page cache, bound to as many CPUs a
 reads each file and decodes it, and drops the pixels: this library's own decoder; simplejpeg, a thin layer over libjpeg-turbo; and Pillow. They have
 decoded the same pixels as `cntk-reader`, by a sum in which every value has a weight of its own. `DataLoader` is PyTorch's, with random crops,
 scaling, mirroring and the mean by torchvision: of Pillow's images, or of tensors, which torchvision decodes; processes exist before the time
-begins. Their crops are drawn by other rules from the same ranges, so only the number and the shape of the images were checked. cntk-reader's time is that
+begins. `bytes`: without the mean, which a model on a GPU subtracts; the pixels stay `uint8`. Their crops are drawn by other rules from the same ranges, so only the number and the shape of the images were checked. cntk-reader's time is that
 of its third sweep, from Rust.";
 
 /// Where Python and the libraries are.
@@ -77,6 +77,7 @@ pub fn measure(
     let mut speeds = Table::new(2, &["images", "library", "threads", "images/s", "ms an image"]);
     let mut ratios = Table::new(1, &["what", "CPUs", "measured", "goal"]);
     let (dataloader, tensors) = (Reader::Peer("dataloader"), Reader::Peer("dataloader-tensors"));
+    let bytes = Reader::Peer("dataloader-bytes");
     let (simplejpeg, pillow) = (Reader::Peer("simplejpeg"), Reader::Peer("pillow"));
     let all = |readers: &[Reader]| -> Vec<(Reader, usize)> {
         readers.iter().flat_map(|&reader| cpus.iter().map(move |&cpus| (reader, cpus))).collect()
@@ -85,6 +86,9 @@ pub fn measure(
     let mut readers = all(&[Reader::Own]);
     readers.extend([(dataloader, PROCESSES), (tensors, PROCESSES)]);
     let crops = compare(project, options, corpus, Pipeline::Crops, &readers, &mut speeds)?;
+    let mut readers = all(&[Reader::Own]);
+    readers.push((bytes, PROCESSES));
+    let crops_of_bytes = compare(project, options, corpus, Pipeline::Bytes, &readers, &mut speeds)?;
     let readers = all(&[Reader::Own, Reader::Decoder, simplejpeg, pillow]);
     let whole = compare(project, options, corpus, Pipeline::Whole, &readers, &mut speeds)?;
 
@@ -99,6 +103,17 @@ pub fn measure(
             let what = format!("random crops: times the DataLoader of {what}");
             add(&what, PROCESSES, number(times), Goal::times(2.0).show(times, 0.0, true));
         }
+    }
+    let of_bytes = |reader| find(&crops_of_bytes, reader, PROCESSES);
+    if let (Some(own), Some(other)) = (of_bytes(Reader::Own), of_bytes(bytes)) {
+        let times = own.rate / other.rate;
+        let what = "random crops, bytes: times the DataLoader of tensors".to_owned();
+        add(&what, PROCESSES, number(times), Goal::times(2.0).show(times, 0.0, true));
+    }
+    if let (Some(bytes), Some(floats)) = (of_bytes(Reader::Own), find(&crops, Reader::Own, PROCESSES)) {
+        let times = bytes.rate / floats.rate;
+        let what = "random crops: bytes, times floats less a mean";
+        add(what, PROCESSES, number(times), Goal::times(1.0).show(times, 0.0, true));
     }
     if let (Some(one), Some(two)) = (find(&crops, Reader::Own, 1), find(&crops, Reader::Own, 2)) {
         let times = two.rate / one.rate;
@@ -184,7 +199,9 @@ fn name(reader: Reader, subject: &str, results: &Results) -> Result<String> {
         Reader::Own => subject.to_owned(),
         Reader::Decoder => "cntk-reader's decoder".to_owned(),
         Reader::Peer("dataloader") => format!("DataLoader, torchvision {}", version(results)?),
-        Reader::Peer("dataloader-tensors") => format!("DataLoader, tensors {}", version(results)?),
+        Reader::Peer("dataloader-tensors" | "dataloader-bytes") => {
+            format!("DataLoader, tensors {}", version(results)?)
+        }
         Reader::Peer(library) => format!("decoder {library} {}", version(results)?),
     })
 }
