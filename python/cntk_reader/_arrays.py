@@ -460,8 +460,8 @@ def from_arrays(
 
     Each array has one sample after the other, the samples of all sequences:
 
-    * NumPy, or what ``np.asarray`` takes without a copy: shape (samples, *shape of a sample), floats, integers or bool. Streams
-      have the same type; int8 becomes int16, uint16 int32, uint32 and uint64 int64, chunk by chunk;
+    * NumPy, or what ``np.asarray`` takes without a copy: shape (samples, *shape of a sample), floats, integers or bool. A
+      stream has its array's type, except that int8 becomes int16, uint16 int32, uint32 and uint64 int64, chunk by chunk;
     * a CSR matrix of SciPy: one row a sample, a sparse stream;
     * :func:`one_hot` of integers: a sparse stream of words or classes;
     * a column of pandas; categories become one-hot vectors;

@@ -27,7 +27,7 @@ pub fn open(path: &str, options: &ArrowOptions) -> std::result::Result<Data, Fai
     let key = schema.fields().iter().position(|field| field.name() == KEY);
     let mut streams = Vec::new();
     let mut columns = Vec::new();
-    // Names that there are not are refused later, with a list of those that there are.
+    // Unknown names are refused later, with a list of the known ones.
     let is_known = options.streams.iter().all(|name| schema.field_with_name(name).is_ok());
     let is_wanted =
         |field: &Field| options.streams.is_empty() || !is_known || options.streams.contains(field.name());
