@@ -211,7 +211,14 @@ class Operations:
             _ = stream.padded(), stream.padded_mask(), stream.packed(), stream.as_sequences(), stream.records
             _ = stream.info, stream.dtype, stream.asarray()
         labels = minibatch["labels"]
-        _ = labels.indices(), labels.padded_indices(), labels.packed_indices(), labels.sparse, labels.canonical(), labels.bags()
+        _ = (
+            labels.indices(),
+            labels.padded_indices(),
+            labels.packed_indices(),
+            labels.sparse,
+            labels.canonical(),
+            labels.bags(),
+        )
         if find_spec("scipy"):
             _ = labels.csr
         _ = minibatch["features"].array, minibatch.keys_of_sequences, minibatch.key_text(0), list(minibatch)

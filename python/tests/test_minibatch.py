@@ -330,7 +330,9 @@ class EqualIndices(unittest.TestCase):
             self.assertEqual((x.csr.toarray().tolist(), x.to_scipy().toarray().tolist()), (columns, columns))
 
     def test_bags_have_the_sparse_entries_of_each_sequence(self):
-        lines = [f"{key} |x {' '.join(f'{index}:1' for index in range(key % 4))}\n" * (1 + key % 3) for key in range(50)]
+        lines = [
+            f"{key} |x {' '.join(f'{index}:1' for index in range(key % 4))}\n" * (1 + key % 3) for key in range(50)
+        ]
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = Path(folder.name) / "x.ctf"
