@@ -24,6 +24,7 @@ from cntk_reader._explain import RULES
 
 #: What only the library makes, and what is a base class whose methods the library calls.
 MADE_HERE = {
+    "Bags",
     "Epoch",
     "Member",
     "Memory",
