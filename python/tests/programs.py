@@ -10,7 +10,7 @@ from pathlib import Path
 
 import cntk_reader
 
-#: Runs of each program. By hand, each was run 200 times.
+#: Runs of each program. An end that goes wrong rarely needs some hundred of them.
 RUNS = int(os.environ.get("CNTK_READER_TEST_ENDS", "1"))
 #: Programs that run at once: threads of a busy machine end at other moments.
 AT_ONCE = 4 * (os.cpu_count() or 1)
