@@ -192,7 +192,10 @@ class Grain(_Stateful):
         from importlib.metadata import version
 
         import grain
+        from absl import flags
 
+        # Grain's workers read options that a program of absl parses.
+        flags.FLAGS.mark_as_parsed()
         self.version = version("grain")
         data = grain.MapDataset.source(_Mapped(folder)).shuffle(seed=1)
         batches = data.to_iter_dataset().batch(BATCH, batch_fn=_pad)
