@@ -46,8 +46,8 @@ pub struct CanonicalColumns<T> {
     pub offsets: Vec<i32>,
 }
 
-/// Samples of several weighted indices each, as an embedding of bags takes them: one sequence after the
-/// other, the entries of a sample in the data's order.
+/// Samples of several weighted indices each, as an embedding of bags takes them: one sequence after
+/// the other, the entries of a sample in the data's order.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Bags<T, I = i32> {

@@ -23,7 +23,7 @@ IMAGES, PIXELS = 20_000, 784
 SEQUENCES, LONGEST, WORDS = 100_000, 60, 50_000
 SWEEPS = 30
 
-#: What is read, by variant: first the one that the others of its data are compared with.
+#: The variants of each kind of data; the others are compared with the first one.
 VARIANTS = {
     "pixels in memory": ["float32", "uint8"],
     "pixels, CBF": ["float32", "uint8"],

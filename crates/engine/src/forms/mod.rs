@@ -173,9 +173,9 @@ impl<'m> Forms<'m> {
         canonical::write(&columns, values, indices, offsets)?.ok_or_else(|| self.broken())
     }
 
-    /// Writes the entries of a sparse stream's samples, one sequence after the other, in the order of
-    /// the data: the index and the weight of each entry, and for each sample the number of its first
-    /// entry, at the end that of all entries. Returns whether all weights are 1.
+    /// Writes the entries of a sparse stream's samples, one sequence after the other, in the data's
+    /// order: the index and the weight of each entry, and the number of each sample's first entry,
+    /// at the end that of all entries. Returns whether all weights are 1.
     pub fn bags<T: Element, I: Index>(
         &self,
         indices: &mut impl Output<I>,

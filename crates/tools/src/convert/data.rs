@@ -243,8 +243,8 @@ impl Data {
         Ok(())
     }
 
-    /// Converts streams of all types but `float32` and `float64` to `element`, which is one of these.
-    /// An integer that it cannot hold exactly is an error. Only for data of a reader.
+    /// Converts streams of all types but `float32` and `float64` to `element`, one of these two. An
+    /// integer that it cannot hold exactly is an error. Only for data of a reader.
     pub fn to_floats(&mut self, element: ElementType) {
         self.convert_to(element, |own| !own.is_real());
     }
