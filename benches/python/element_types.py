@@ -1,4 +1,4 @@
-"""Times streams of bytes beside the same pixels as floats, and ids beside one-hot samples: element_types.py [ROUNDS]
+"""Times pixels as bytes beside floats, and ids beside one-hot samples: element_types.py [ROUNDS]
 
 Makes its data in a temporary folder, binds itself to one CPU, and runs each variant in a process of its own, in turn. Prints a
 table of Markdown: the best of all first sweeps, opening included, and the best of all later ones.

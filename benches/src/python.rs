@@ -277,7 +277,7 @@ Lost and repeated are the sequences that the two halves have together not or twi
 
 How each shuffles: this library all data (window of 128 chunks); DataLoader by a permutation; HF datasets 64 shards and a buffer of 10,000; Grain by a permutation; mosaicml-streaming by its default, one
 canonical node. DataLoader and Grain read a file that is mapped into memory and pad by `pad_sequence`; `whole batches` has a sampler of batches, and one NumPy gather a batch.
-States are those of torchdata's StatefulDataLoader and its samplers, of Grain's iterators, and of mosaicml's StreamingDataLoader. Persistent workers everywhere, other settings as they are by default.",
+Resuming uses torchdata's StatefulDataLoader and its samplers, Grain's iterators, and mosaicml's StreamingDataLoader. Persistent workers everywhere, other settings as they are by default.",
         sizes[0], sizes[1], sizes[2], options.repetitions,
     ))
 }

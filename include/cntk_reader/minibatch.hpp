@@ -64,8 +64,7 @@ struct CanonicalColumns {
   std::vector<std::int32_t> offsets;  ///< Column c has the values offsets[c] to before offsets[c + 1].
 };
 
-/// Samples of several weighted indices each, as an embedding of bags takes them: one sequence after the
-/// other.
+/// Samples of several weighted indices each, sequence by sequence, as an embedding of bags takes them.
 template <typename T, typename I = std::int32_t>
 struct BagsOfIndices {
   std::vector<I> indices;             ///< The index of each entry.
@@ -263,9 +262,9 @@ class StreamMinibatch {
     return made;
   }
 
-  /// The entries of a sparse stream's samples, one sequence after the other, without gaps, in the data's
-  /// order. T is the stream's element type, float or double; I is std::int32_t or std::int64_t. A dense
-  /// stream is an error; in truncated mode all streams are dense.
+  /// The entries of a sparse stream's samples, sequence by sequence, without gaps, in the data's order.
+  /// T is the stream's element type, float or double; I is std::int32_t or std::int64_t. A dense stream
+  /// is an error; in truncated mode all streams are dense.
   template <typename T, typename I = std::int32_t>
   BagsOfIndices<T, I> Bags() const {
     static_assert(detail::kIsOneOf<I, std::int32_t, std::int64_t>,

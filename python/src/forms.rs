@@ -313,8 +313,8 @@ impl StreamMinibatch {
     }
 
     /// The entries of sparse samples as ``torch.nn.functional.embedding_bag`` takes them, one
-    /// sequence after the other: ``indices`` of this ``dtype``, int32 or int64, ``offsets``, ``weights`` and
-    /// ``sequence_offsets``.
+    /// sequence after the other: ``indices`` of this ``dtype``, int32 or int64, ``offsets``,
+    /// ``weights`` and ``sequence_offsets``.
     ///
     /// Each sample is a bag. An index that a sample has more than once stays so. In truncated
     /// minibatches sparse streams are dense, and have no bags.

@@ -240,11 +240,10 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
 ///
 /// With `value_count` and `samples` of cntk_reader_minibatch_stream: `indices` has room for
 /// `entry_capacity` indices of the type `element`, as for cntk_reader_minibatch_stream_pad_indices,
-/// and `weights` for as many values of the stream's element type, at least `value_count`; `offsets`
+/// and `weights` for as many values of the stream's element type, at least `value_count`. `offsets`
 /// has room for `offset_capacity` numbers, at least samples + 1: the number of each sample's first
-/// entry, and at the end that of all entries. Where sequences begin among the samples is in the
-/// offsets of cntk_reader_minibatch_stream_pack. `are_ones` gets 1 if all weights are 1, else
-/// 0.
+/// entry, then the number of all entries. The offsets of cntk_reader_minibatch_stream_pack say where
+/// sequences begin among the samples. `are_ones` gets 1 if all weights are 1, otherwise 0.
 ///
 /// A dense stream is an error; in truncated minibatches all streams are dense. May be called from
 /// any thread.

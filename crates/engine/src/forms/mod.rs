@@ -175,7 +175,7 @@ impl<'m> Forms<'m> {
 
     /// Writes the entries of a sparse stream's samples, one sequence after the other, in the data's
     /// order: the index and the weight of each entry, and the number of each sample's first entry,
-    /// at the end that of all entries. Returns whether all weights are 1.
+    /// then the number of all entries. Returns whether all weights are 1.
     pub fn bags<T: Element, I: Index>(
         &self,
         indices: &mut impl Output<I>,
