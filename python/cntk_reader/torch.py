@@ -14,6 +14,7 @@ Without workers it is fastest: the library reads ahead on threads of its own. Wo
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.reduction import ForkingPickler
 from typing import TypeVar, cast, overload
@@ -74,8 +75,11 @@ class Dataset(IterableDataset[Item]):
     :meth:`state_dict` directly where there are no workers.
 
     ``convert`` gets a :class:`Minibatch` and returns what the loop gets; with workers that has to be picklable, and the
-    minibatch is not. ``device``: tensors
-    in its result are copied there from pinned memory, without waiting. Workers cannot do that: pass ``pin_memory=True`` to
+    minibatch is not.
+
+    ``device``: tensors in the result of ``convert`` are copied there, without waiting for it. Minibatches for a GPU are packed into
+    pinned memory from which it copies directly, and are kept until it has. If you copy from the minibatches of this source
+    yourself with ``non_blocking=True``, keep each one until the copy has ended. Workers cannot copy: pass ``pin_memory=True`` to
     DataLoader, and copy in the loop.
     """
 
@@ -176,6 +180,8 @@ class Dataset(IterableDataset[Item]):
                 )
             # Each worker makes whole minibatches.
             rank, ranks, size = rank * info.num_workers + info.id, ranks * info.num_workers, size * info.num_workers
+        if self._device is not None and self._device.type == "cuda":
+            source._lock_pages(_number_of(self._device), "libcuda.so.1")
         source.rank, source.workers, source.minibatch_size = rank, ranks, size
         return source
 
@@ -211,11 +217,16 @@ class Dataset(IterableDataset[Item]):
         source = self.source
         index, self._next = self._next, None
         self._is_loaded, in_worker = False, get_worker_info() is not None
-        for minibatch in source._epoch(self._samples, index):
-            converted = self._convert(minibatch)
-            if in_worker:
-                _check_sendable(converted)
-            yield converted if self._device is None else cast("Item", _copied(converted, self._device))
+        copies = None if self._device is None else _Copies(self._device)
+        try:
+            for minibatch in source._epoch(self._samples, index):
+                converted = self._convert(minibatch)
+                if in_worker:
+                    _check_sendable(converted)
+                yield converted if copies is None else cast("Item", copies.start(minibatch, converted))
+        finally:
+            if copies is not None:
+                copies.wait()
 
     def state_dict(self) -> dict[str, Json]:
         """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
@@ -270,11 +281,50 @@ def _check_sendable(value: object) -> None:
             ) from error
 
 
+#: Minibatches that a GPU may still have to copy, so that it is never without work.
+_MOST_COPIES = 8
+
+
+def _number_of(device: torch.device) -> int:
+    return torch.cuda.current_device() if device.index is None else device.index
+
+
+class _Copies:
+    """Copies to a device. Minibatches are kept until a GPU has copied them: then the reader packs others into their memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pending: deque[tuple[torch.cuda.Event, object]] = deque()
+
+    def start(self, minibatch: Minibatch, converted: object) -> object:
+        """What ``convert`` made of a minibatch, with its tensors on the device."""
+        try:
+            return _copied(converted, self._device)
+        finally:
+            # After an error too: some tensors may be on their way.
+            if self._device.type == "cuda":
+                self._keep(minibatch, converted)
+
+    def _keep(self, *memory: object) -> None:
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(self._device))
+        self._pending.append((event, memory))
+        while self._pending and (len(self._pending) > _MOST_COPIES or self._pending[0][0].query()):
+            self._pending[0][0].synchronize()
+            self._pending.popleft()
+
+    def wait(self) -> None:
+        """Waits until everything is copied."""
+        while self._pending:
+            self._pending[0][0].synchronize()
+            self._pending.popleft()
+
+
 def _copied(value: object, device: torch.device) -> object:
     """The value with its tensors on the device."""
     if isinstance(value, torch.Tensor):
-        pinned = value.pin_memory() if device.type == "cuda" else value
-        return pinned.to(device, non_blocking=True)
+        is_ready = device.type != "cuda" or value.is_cuda or (value.layout == torch.strided and value.is_pinned())
+        return (value if is_ready else value.pin_memory()).to(device, non_blocking=True)
     if isinstance(value, Mapping):
         return {key: _copied(item, device) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

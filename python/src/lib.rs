@@ -9,6 +9,7 @@
 mod arrays;
 mod callback;
 mod convert;
+mod cuda;
 mod dlpack;
 mod ending;
 mod errors;

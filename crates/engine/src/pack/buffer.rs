@@ -2,10 +2,12 @@
 
 #![allow(unsafe_code, reason = "memory that is filled without being cleared before")]
 
+use super::memory::{Locked, PageLock};
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::pages::{self, Pages};
 use cntk_reader_core::memory::{self, room};
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 
 /// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register. In a cell,
 /// because those who hold a minibatch by the C ABI may write to it through [`AlignedBuffer::pointer`].
@@ -61,6 +63,8 @@ impl Memory {
 /// uninitialized.
 #[derive(Debug)]
 pub(super) struct AlignedBuffer {
+    /// Declared before the memory, because it has to be unlocked before it is freed.
+    locked: Option<Locked>,
     memory: Memory,
     /// At most `memory.capacity()`: only `resize` sets it.
     size: usize,
@@ -70,7 +74,7 @@ pub(super) struct AlignedBuffer {
 
 impl Default for AlignedBuffer {
     fn default() -> AlignedBuffer {
-        AlignedBuffer { memory: Memory::Lines(Vec::new()), size: 0, used: 0 }
+        AlignedBuffer { locked: None, memory: Memory::Lines(Vec::new()), size: 0, used: 0 }
     }
 }
 
@@ -113,6 +117,18 @@ impl AlignedBuffer {
         self.size = size;
         self.used = self.used.max(size);
         Ok(())
+    }
+
+    /// Page-locks what was used of a large buffer. Small ones share their pages with other memory, and are quickly copied.
+    pub fn lock_pages(&mut self, by: &Arc<dyn PageLock>) {
+        let has_pages = matches!(self.memory, Memory::Pages(_));
+        if has_pages && self.locked.as_ref().is_none_or(|locked| locked.size < self.used) {
+            self.locked = None;
+            // SAFETY: `used` is a former or present `size`, so these bytes are allocated and initialized as in `bytes`;
+            // `&mut self` keeps everyone else from them.
+            let used = unsafe { std::slice::from_raw_parts(self.memory.start(), self.used) };
+            self.locked = Locked::new(by, used);
+        }
     }
 
     /// Bytes of memory that the buffer holds, whether they are used now or not.

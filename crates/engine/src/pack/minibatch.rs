@@ -7,6 +7,7 @@
 use super::block::{self, SparseColumns};
 use super::buffer::AlignedBuffer;
 use super::layout::{Layout, Record};
+use super::memory::MinibatchMemory;
 use cntk_reader_core::cpu::prefetch;
 use cntk_reader_core::memory::{Held, Meter, room};
 use cntk_reader_core::runtime::lock::Mutex;
@@ -253,13 +254,13 @@ pub struct MinibatchPool {
     /// What was in the free list when this was empty: to take one at a time from where another thread puts them, two processors would have to
     /// hand over the list for each minibatch.
     stock: Vec<Minibatch>,
-    meter: Meter,
+    memory: MinibatchMemory,
 }
 
 impl MinibatchPool {
-    /// A pool that reports the memory of its minibatches to `meter`, wherever they are.
-    pub(crate) fn metered(meter: &Meter) -> MinibatchPool {
-        MinibatchPool { meter: meter.clone(), ..MinibatchPool::default() }
+    /// A pool whose minibatches count as part of `memory`, wherever they are.
+    pub(crate) fn of_memory(memory: &MinibatchMemory) -> MinibatchPool {
+        MinibatchPool { memory: memory.clone(), ..MinibatchPool::default() }
     }
 
     /// A pool for one of the threads that fill minibatches, so that it gets back those that it filled before: they are in its
@@ -267,12 +268,13 @@ impl MinibatchPool {
     /// CNTK's place: 1.5 to 2.6 MB less than if each thread kept them.)
     pub(crate) fn of_thread(&self) -> MinibatchPool {
         let free_list = FreeList { large: Some(Arc::clone(&self.free_list)), ..FreeList::default() };
-        MinibatchPool { free_list: Arc::new(free_list), stock: Vec::new(), meter: self.meter.clone() }
+        MinibatchPool { free_list: Arc::new(free_list), stock: Vec::new(), memory: self.memory.clone() }
     }
 
-    /// Reports the memory of a minibatch whose content is complete.
-    pub(super) fn count(&self, minibatch: &mut Minibatch) {
-        minibatch.count_memory(&self.meter);
+    /// Counts the memory of a minibatch whose content is complete, and page-locks it if the reader was asked to.
+    pub(super) fn finish(&self, minibatch: &mut Minibatch) {
+        minibatch.count_memory(self.memory.meter());
+        minibatch.streams.iter_mut().for_each(|stream| self.memory.lock(&mut stream.block));
     }
 
     /// A minibatch with this number of streams and no flags. Layouts and keys are empty; sizes and contents of blocks are
@@ -354,12 +356,13 @@ mod tests {
 
     #[test]
     fn a_pool_that_ends_frees_what_is_idle() {
-        let meter = Meter::default();
+        let memory = MinibatchMemory::default();
+        let meter = memory.meter();
         let (mut pool, mut other) =
-            (MinibatchPool::metered(&meter), MinibatchPool::metered(&meter).of_thread());
+            (MinibatchPool::of_memory(&memory), MinibatchPool::of_memory(&memory).of_thread());
         for pool in [&mut pool, &mut other] {
             let mut minibatches = [filled(pool), filled(pool), filled(pool)];
-            minibatches.iter_mut().for_each(|minibatch| pool.count(minibatch));
+            minibatches.iter_mut().for_each(|minibatch| pool.finish(minibatch));
             drop(minibatches);
             // Two of them are in the stock.
             drop(pool.take(2));

@@ -220,7 +220,7 @@ impl PackSpec {
         if let Some(team) = team {
             self.copy_together(&mut minibatch, inputs, &scratch.values, team)?;
         }
-        scratch.pool.count(&mut minibatch);
+        scratch.pool.finish(&mut minibatch);
         Ok(minibatch)
     }
 

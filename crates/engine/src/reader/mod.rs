@@ -28,7 +28,7 @@ pub use epochs::EpochState;
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::pack::{Packing, output_streams};
+use crate::pack::{MinibatchMemory, Packing, PageLock, output_streams};
 use crate::randomize::{Order, WindowSize};
 use crate::reader::settings::ReaderSettings;
 use barren::BarrenSweep;
@@ -37,7 +37,6 @@ use checkpoint::{Checkpoint, Facts, Progress, Values};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::AnyDeserializer;
-use cntk_reader_core::memory::Meter;
 use cntk_reader_core::runtime::cancel::{self, Canceller};
 use cntk_reader_core::runtime::exit;
 use cntk_reader_core::runtime::fork::Process;
@@ -91,7 +90,7 @@ pub struct Reader {
     start: EpochStart,
     inspection: Inspection,
     /// Memory of minibatches, wherever they are.
-    meter: Meter,
+    memory: MinibatchMemory,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
     /// Detects sweeps without data; `None` in CNTK's place, where empty sweeps follow each other.
@@ -183,12 +182,12 @@ impl Reader {
             _ => None,
         };
         let inspection = Inspection::new(deserializer.clone(), members, window);
-        let meter = Meter::default();
+        let memory = MinibatchMemory::default();
         let prefetch = Prefetch::of(options, &*source);
         let is_fetched = source.facts().is_fetched;
         let shapes = Arc::new(LateShapes::new(streams.len()));
         let pipeline =
-            Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads.all, &meter)?;
+            Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads.all, &memory)?;
         let pipeline = Box::new(pipeline);
         // Nothing is queued yet, so that no memory is needed.
         let delivered = pipeline.progress(Progress::default()).unwrap_or_default();
@@ -213,7 +212,7 @@ impl Reader {
             is_ended: false,
             start: EpochStart::default(),
             inspection,
-            meter,
+            memory,
             delivered,
             barren: options.in_place_of.is_none().then(|| BarrenSweep::new(options.max_errors)),
             canceller: None,
@@ -321,7 +320,13 @@ impl Reader {
     /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
     /// users' deserializers the arrays that they hand over.
     pub fn memory(&self) -> MemoryUse {
-        self.inspection.memory(self.meter.bytes())
+        self.inspection.memory(self.memory.meter().bytes())
+    }
+
+    /// Page-locks the large blocks of minibatches packed from now on, so that a device can copy from them directly. Whoever
+    /// copies keeps each minibatch until the device is done. Only the first call has an effect.
+    pub fn lock_pages(&self, by: Arc<dyn PageLock>) {
+        self.memory.lock_pages(by);
     }
 
     /// A `chunkSizeInBytes` with which this many workers share the data evenly.

@@ -16,10 +16,9 @@
 use super::handoff::PACKED_TOGETHER;
 use super::selector::PlannedMinibatch;
 use super::store::Resident;
-use crate::pack::{LoadedSelection, MinibatchPool, PackScratch, PackSpec, Packed};
+use crate::pack::{LoadedSelection, MinibatchMemory, MinibatchPool, PackScratch, PackSpec, Packed};
 use cntk_reader_core::Result;
 use cntk_reader_core::format::ChunkSource;
-use cntk_reader_core::memory::Meter;
 use cntk_reader_core::runtime::helpers::{Helpers, Team, WaitingCaller};
 use cntk_reader_core::runtime::pool::{Pool, cpus};
 use cntk_reader_core::runtime::sync::Mutex;
@@ -138,10 +137,10 @@ pub(super) struct ParallelPacker {
 }
 
 impl ParallelPacker {
-    /// A packer with this many threads at most, at least one: the one that has the packer, and helpers. `meter` counts the memory of
+    /// A packer with this many threads at most, at least one: the one that has the packer, and helpers. `memory` is that of its
     /// minibatches.
-    pub(super) fn new(threads: usize, meter: &Meter) -> ParallelPacker {
-        let pool = MinibatchPool::metered(meter);
+    pub(super) fn new(threads: usize, memory: &MinibatchMemory) -> ParallelPacker {
+        let pool = MinibatchPool::of_memory(memory);
         // Beside all threads that pack a caller may help.
         let workers = (0..=threads).map(|_| Mutex::new(Worker::new(&pool))).collect();
         ParallelPacker { helpers: Helpers::new(threads), workers, packed: Vec::new(), each: Duration::ZERO }

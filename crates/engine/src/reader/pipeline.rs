@@ -11,8 +11,8 @@ use super::selector::{Plan, Selector, TimelineSource};
 use crate::pack::Packing;
 use crate::pack::explain::Explain;
 use crate::pack::{
-    Feed, Limits, LoadedSelection, Minibatch, PackConfig, PackSpec, Packer, Queue, SequencePacker,
-    TruncatedPacker,
+    Feed, Limits, LoadedSelection, Minibatch, MinibatchMemory, PackConfig, PackSpec, Packer, Queue,
+    SequencePacker, TruncatedPacker,
 };
 use crate::randomize::{EpochConfig, WorkerConfig};
 use crate::reader::settings::ReaderSettings;
@@ -20,7 +20,6 @@ use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::fetch::Failure;
 use cntk_reader_core::format::{AnyDeserializer, Chunk, ChunkSource};
-use cntk_reader_core::memory::Meter;
 use cntk_reader_core::runtime::helpers::WaitingCaller;
 use cntk_reader_core::runtime::pool::{Pool, cpus};
 use cntk_reader_core::runtime::{cancel, exit};
@@ -75,7 +74,7 @@ impl Pipeline {
         shapes: &Arc<LateShapes>,
         pool: Pool,
         packing_threads: usize,
-        meter: &Meter,
+        memory: &MinibatchMemory,
     ) -> Result<Self> {
         let explain = Explain::new(deserializer, corpus, options.packing_key.clone());
         let truncated = matches!(options.packing, Packing::Truncated { .. });
@@ -90,18 +89,18 @@ impl Pipeline {
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => {
                 let packer = SequencePacker::new(streams, options.local_timeline);
-                Box::new(packer.metered(meter).copied_by(copying).explained(explain))
+                Box::new(packer.of_memory(memory).copied_by(copying).explained(explain))
             }
             Packing::Frame => {
                 let packer = SequencePacker::of_frames(streams, options.local_timeline);
-                Box::new(packer.metered(meter).copied_by(copying).explained(explain))
+                Box::new(packer.of_memory(memory).copied_by(copying).explained(explain))
             }
             Packing::Truncated { .. } => {
                 let mut packer = TruncatedPacker::new(streams, options.local_timeline);
                 if options.in_place_of.is_some() {
                     packer = packer.with_last_of_repeats();
                 }
-                Box::new(packer.metered(meter).explained(explain))
+                Box::new(packer.of_memory(memory).explained(explain))
             }
         };
         let source = Source {
@@ -120,7 +119,7 @@ impl Pipeline {
             packer,
             packing: options.packing,
             lanes_by_epoch: options.lanes_by_epoch.clone(),
-            parallel: ParallelPacker::new(packing_threads, meter),
+            parallel: ParallelPacker::new(packing_threads, memory),
         })
     }
 

@@ -3,11 +3,11 @@
 use super::explain::Explain;
 use super::feed::Feed;
 use super::limits::{Limits, PackConfig, about_small_size};
+use super::memory::MinibatchMemory;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::packer::{Packer, Queue};
 use super::spec::{PackScratch, PackSpec, Packed};
 use cntk_reader_core::format::Chunk;
-use cntk_reader_core::memory::Meter;
 use cntk_reader_core::runtime::helpers::{Helpers, Team};
 use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::SequenceId;
@@ -46,10 +46,10 @@ impl SequencePacker {
         self
     }
 
-    /// Makes the packer report the memory of its minibatches to `meter`.
+    /// Makes the packer's minibatches part of `memory`.
     #[must_use]
-    pub(crate) fn metered(mut self, meter: &Meter) -> SequencePacker {
-        self.scratch = PackScratch::of(MinibatchPool::metered(meter));
+    pub(crate) fn of_memory(mut self, memory: &MinibatchMemory) -> SequencePacker {
+        self.scratch = PackScratch::of(MinibatchPool::of_memory(memory));
         self
     }
 

@@ -11,12 +11,13 @@ use super::explain::{self, Explain};
 use super::feed::Feed;
 use super::layout::{GAP, Record};
 use super::limits::PackConfig;
+use super::memory::MinibatchMemory;
 use super::minibatch::{Minibatch, MinibatchPool, StreamMinibatch};
 use super::packer::{Packer, Queue};
 use super::{check, limits};
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::{Chunk, Loaded};
-use cntk_reader_core::memory::{Meter, room};
+use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::SequenceId;
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, ErrorKind, Result};
@@ -62,10 +63,10 @@ impl TruncatedPacker {
         TruncatedPacker { repeats: Repeats::Last, ..self }
     }
 
-    /// Makes the packer report the memory of its minibatches to `meter`.
+    /// Makes the packer's minibatches part of `memory`.
     #[must_use]
-    pub(crate) fn metered(mut self, meter: &Meter) -> TruncatedPacker {
-        self.pool = MinibatchPool::metered(meter);
+    pub(crate) fn of_memory(mut self, memory: &MinibatchMemory) -> TruncatedPacker {
+        self.pool = MinibatchPool::of_memory(memory);
         self
     }
 
@@ -342,7 +343,7 @@ impl Packer for TruncatedPacker {
         }
         minibatch.end_of_epoch = self.slots.iter().all(|slot| slot.queue.is_empty());
         feed.keys(&self.sequences, &mut minibatch.keys);
-        self.pool.count(&mut minibatch);
+        self.pool.finish(&mut minibatch);
         Ok(minibatch)
     }
 
