@@ -24,9 +24,9 @@ mod user;
 
 use cntk_reader::{ErrorKind, Result};
 use cntk_reader_core::runtime::pool;
+use cntk_reader_core::testing::is_long;
 use cntk_reader_engine::randomize::SIZE_UNLIMITED;
 use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
-use common::is_long;
 use common::seen::Seen;
 use runs::{Conversion, Reading, Run, Work, runs};
 use std::alloc::{GlobalAlloc, Layout, System};

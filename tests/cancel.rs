@@ -8,6 +8,7 @@ use cntk_reader::user::{
     FetchedChunk, Sequences, StreamData, StreamInfo, UserChunk, UserDeserializer, UserSequence,
 };
 use cntk_reader::{Canceller, CtfDeserializer, Epoch, Error, ErrorKind, Reader, ReaderOptions, Result};
+use cntk_reader_core::testing;
 use cntk_reader_engine::reader::{Others, Reader as Engine};
 use common::rng::Rng;
 use common::scenario::Scenario;
@@ -420,7 +421,7 @@ fn until_done<R>(cancelled: &mut u32, mut call: impl FnMut() -> Result<R>) -> R 
 #[test]
 fn no_minibatch_is_lost() {
     common::quiet();
-    let scenarios = if common::is_long() { 2000 } else { 150 };
+    let scenarios = u64::from(testing::cases(500));
     let (mut reads, mut changes, mut openings) = (0, 0, 0);
     for seed in 0..scenarios {
         let scenario = Scenario::random(seed);

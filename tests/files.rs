@@ -8,6 +8,7 @@ use cntk_reader::{Error, Result};
 use cntk_reader_core::error::ErrorKind;
 use cntk_reader_core::runtime::log::set_sink;
 use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::testing;
 use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader, Sizes};
 use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use common::rng::Rng;
@@ -87,7 +88,7 @@ fn convert(from: &Path, to: &Path, streams: &str) {
 #[test]
 fn several_files_are_read_as_one_with_all_data() {
     let _turn = quiet();
-    for seed in 0..240 {
+    for seed in 0..u64::from(testing::cases(600)) {
         let mut scenario = Scenario::random(seed);
         // Every sequence is a chunk, so that one file and several have equal chunks.
         scenario.chunk_size = 1;

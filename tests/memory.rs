@@ -1,10 +1,11 @@
 //! Memory is bounded by the randomization window, however large the data are, and an index is small.
 //!
-//! The windowed data, text and speech, are 200 MB each unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
+//! The windowed data, text and speech, are 100 MB each, 200 MB in the long form, unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
 
 mod common;
 
 use cntk_reader::language::from_text;
+use cntk_reader_core::testing;
 use cntk_reader_engine::randomize::SIZE_UNLIMITED;
 use cntk_reader_engine::reader::{Epoch, ReadConfig, Reader};
 use std::fs::File;
@@ -19,8 +20,9 @@ const DIM: u64 = 64;
 
 /// Size of the data in bytes.
 fn size() -> u64 {
+    let default = if testing::is_long() { 200 } else { 100 };
     let megabytes =
-        std::env::var("CNTK_READER_BIG_MB").map_or(200, |text| text.parse().expect("a number of MB"));
+        std::env::var("CNTK_READER_BIG_MB").map_or(default, |text| text.parse().expect("a number of MB"));
     megabytes * MEGABYTE
 }
 
@@ -161,15 +163,21 @@ fn child_reads_speech() {
     ));
 }
 
-/// Sequences of the index, and what may be in memory once it is complete.
-const SEQUENCES: u64 = 10_000_000;
-const INDEX_LIMIT: u64 = 200 * MEGABYTE;
+/// Sequences of the index: 2 million, 10 million in the long form.
+fn sequences() -> u64 {
+    if testing::is_long() { 10_000_000 } else { 2_000_000 }
+}
+
+/// Bytes that may be in memory once the index is complete: 16 for each sequence, and 40 MB for the program itself.
+fn index_limit() -> u64 {
+    40 * MEGABYTE + 16 * sequences()
+}
 
 #[test]
 fn an_index_is_small() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let mut out = BufWriter::new(File::create(folder.path().join("data.ctf")).expect("creating the data"));
-    for sequence in 0..SEQUENCES {
+    for sequence in 0..sequences() {
         // Keys are not consecutive and lengths differ, so both have to be stored.
         let lines = if sequence % 1_000 == 0 { 2 } else { 1 };
         (0..lines).for_each(|_| writeln!(out, "{} |x 1", 3 * sequence).expect("writing the data"));
@@ -177,8 +185,8 @@ fn an_index_is_small() {
     out.into_inner().expect("writing the data");
     let said = common::child::run("child_indexes", folder.path());
     let peak: u64 = said.concat().parse().expect("a number");
-    println!("peak resident memory: {} MB for {SEQUENCES} sequences", peak / MEGABYTE);
-    assert!(peak <= INDEX_LIMIT, "peak resident memory is {} MB", peak / MEGABYTE);
+    println!("peak resident memory: {} MB for {} sequences", peak / MEGABYTE, sequences());
+    assert!(peak <= index_limit(), "peak resident memory is {} MB", peak / MEGABYTE);
 }
 
 /// Opens the data and prints its peak memory; does nothing unless the test above started it.
@@ -208,8 +216,12 @@ fn status(name: &str) -> u64 {
     kilobytes * 1024
 }
 
-/// Readers that one process opens and destroys, one after the other, and the threads that serve them.
-const READERS: usize = 40;
+/// Readers that one process opens and destroys, one after the other.
+fn readers() -> usize {
+    if testing::is_long() { 40 } else { 8 }
+}
+
+/// The threads that serve them.
 const THREADS: usize = 16;
 
 /// Bytes of the data, in lines of a few streams.
@@ -241,7 +253,7 @@ fn readers_that_are_destroyed_leave_no_memory() {
     let said = common::child::run("child_opens_readers", folder.path());
     let sizes: Vec<u64> = said.iter().map(|line| line.parse::<u64>().expect("a number") / MEGABYTE).collect();
     let left = sizes.last().copied().unwrap_or(u64::MAX);
-    println!("resident memory after {READERS} readers: {left} MB of {LEFT} MB (after each: {sizes:?})");
+    println!("resident memory after {} readers: {left} MB of {LEFT} MB (after each: {sizes:?})", readers());
     assert!(left <= LEFT || common::child::is_emulated(), "{left} MB stay resident, more than {LEFT} MB");
 }
 
@@ -258,7 +270,7 @@ fn child_opens_readers() {
         folder.join("data.ctf").display()
     );
     cntk_reader::set_threads(THREADS);
-    for number in 0..READERS {
+    for number in 0..readers() {
         let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
         let epoch = Epoch::from_numbers(ReadConfig::new(256 + number as u64), SIZE_UNLIMITED, 1, 0);
         reader.start_epoch(&epoch).expect("an epoch");

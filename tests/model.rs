@@ -5,6 +5,7 @@
 mod common;
 mod naive;
 
+use cntk_reader_core::testing;
 use naive::case::{Scale, cases, check};
 use naive::timeline::{NO_LIMIT, Order, Share, Span, Timeline, Twister, Window};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -99,12 +100,12 @@ fn the_model_has_the_orders_of_cntk() {
     }
 }
 
-/// 500 cases, the same ones each time; 10,000 fresh ones in the long form.
+/// 200 cases, the same ones each time; 10,000 fresh ones in the long form.
 #[test]
 fn the_engine_does_what_the_model_does() {
     common::quiet();
-    let is_long = common::is_long();
-    let number = if is_long { 10_000 } else { 500 };
+    let is_long = testing::is_long();
+    let number = if is_long { 10_000 } else { 200 };
     let config = Config { cases: number, failure_persistence: None, ..Config::default() };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = if is_long { TestRunner::new(config) } else { TestRunner::new_with_rng(config, rng) };

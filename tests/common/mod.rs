@@ -18,8 +18,3 @@ use std::sync::Arc;
 pub fn quiet() {
     log::set_sink(Some(Arc::new(|_, _| {})));
 }
-
-/// Whether tests take their long form: `cargo xtask test --long` asks for it.
-pub fn is_long() -> bool {
-    std::env::var_os("CNTK_READER_TEST_LONG").is_some()
-}

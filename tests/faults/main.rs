@@ -14,6 +14,7 @@ mod soak;
 mod watchdog;
 mod writing;
 
+use cntk_reader_core::testing;
 use every_call::Report;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use watchdog::Watchdog;
@@ -29,10 +30,10 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 /// Combinations of data, fault and call of which the short form takes one.
-const STRIDE: usize = 5;
+const STRIDE: usize = 17;
 
 fn stride() -> usize {
-    if common::is_long() { 1 } else { STRIDE }
+    if testing::is_long() { 1 } else { STRIDE }
 }
 
 #[test]
@@ -53,12 +54,12 @@ fn every_fault_at_every_call_of_writing() {
     report.finish("writing");
 }
 
-/// Processes that are killed while they write: 30, and 500 in the long form.
+/// Processes that are killed while they write: 10, and 500 in the long form.
 #[test]
 fn kills_at_any_moment() {
     let _turn = turn();
     let watchdog = Watchdog::new(1);
-    writing::kills(if common::is_long() { 500 } else { 30 }, &watchdog);
+    writing::kills(if testing::is_long() { 500 } else { 10 }, &watchdog);
 }
 
 /// The program of a child that is killed. Does nothing unless the test above has started this process.

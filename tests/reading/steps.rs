@@ -2,6 +2,7 @@
 //! the data come.
 
 use crate::common;
+use cntk_reader_core::testing;
 
 use cntk_reader::user::{
     FetchedChunk, Sequences, StreamData, StreamInfo, UserChunk, UserDeserializer, UserSequence,
@@ -323,7 +324,7 @@ fn polled(reader: &mut Engine, pending: &mut u32, mut meanwhile: impl FnMut(&mut
 #[test]
 fn polled_minibatches_are_those_of_an_undisturbed_run() {
     common::quiet();
-    let scenarios = if common::is_long() { 2000 } else { 150 };
+    let scenarios = u64::from(testing::cases(500));
     let mut pending = 0;
     for seed in 0..scenarios {
         let scenario = Scenario::random(seed);

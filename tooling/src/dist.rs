@@ -3,6 +3,7 @@
 //! manual pages and completions under share/.
 
 use crate::cmake::install;
+use crate::joint;
 use crate::portable::{self, Age, Library};
 use crate::project::{Project, alone, empty_folder};
 use crate::run::Run;
@@ -71,7 +72,7 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
         // well.
         let settings = [
             ("CARGO_PROFILE_RELEASE_LTO", "off"),
-            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
             ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
             ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true"),
             ("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true"),
@@ -85,8 +86,12 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
 /// Builds the static library in release mode; returns its path. The shared library and the modules
 /// for CNTK are linked from it.
 pub fn archive(project: &Project) -> Result<PathBuf> {
-    let build = release(project, "rustc").args(["--package", "cntk-reader-clib", "--lib"]);
-    build.args(["--crate-type", "staticlib"]).go()?;
+    if project.quick {
+        joint::build(project)?;
+    } else {
+        let build = release(project, "rustc").args(["--package", "cntk-reader-clib", "--lib"]);
+        build.args(["--crate-type", "staticlib"]).go()?;
+    }
     Ok(project.release_folder().join("libcntk_reader_clib.a"))
 }
 
@@ -207,7 +212,11 @@ fn libraries(project: &Project, dist: &Dist, archive: &Path) -> Result<()> {
 /// Builds the extension module of the Python package in release mode; returns its path. It is for
 /// this machine.
 pub fn extension(project: &Project) -> Result<PathBuf> {
-    release(project, "build").args(["--package", "cntk-reader-python", "--lib"]).go()?;
+    if project.quick {
+        joint::build(project)?;
+    } else {
+        release(project, "build").args(["--package", "cntk-reader-python", "--lib"]).go()?;
+    }
     Ok(project.release_folder().join("lib_native.so"))
 }
 

@@ -11,6 +11,7 @@ pub mod cross;
 pub mod dist;
 pub mod document;
 pub mod drivers;
+pub mod joint;
 pub mod machine;
 pub mod portable;
 pub mod programs;

@@ -5,6 +5,7 @@ use crate::run::Run;
 use anyhow::Result;
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ pub struct Executable {
     pub is_test: bool,
     /// Its path.
     pub path: String,
+    /// The folder of its package, in which cargo runs tests.
+    pub folder: PathBuf,
 }
 
 /// The programs among cargo's messages in JSON.
@@ -26,6 +29,7 @@ pub fn executables(messages: &str) -> impl Iterator<Item = Executable> {
             path: message["executable"].as_str()?.to_owned(),
             name: message["target"]["name"].as_str()?.to_owned(),
             is_test: message["profile"]["test"] == true,
+            folder: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
         })
     })
 }

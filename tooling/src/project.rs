@@ -22,6 +22,8 @@ pub struct Project {
     pub verbose: bool,
     /// Parts of commands are not printed.
     pub silent: bool,
+    /// Tests take their short form, for every change.
+    pub short: bool,
     /// Tests take their long form.
     pub long: bool,
     /// What is built in release mode is hardly optimized: it is built in a fraction of the time.
@@ -45,7 +47,17 @@ impl Project {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let target = std::path::absolute(target)?;
         let installs = std::env::var_os(INSTALLS).is_some_and(|value| value == "1");
-        Ok(Project { root, target, verbose, silent: false, long: false, quick: false, installs, cross: None })
+        Ok(Project {
+            root,
+            target,
+            verbose,
+            silent: false,
+            short: false,
+            long: false,
+            quick: false,
+            installs,
+            cross: None,
+        })
     }
 
     /// A path below the root.

@@ -1,4 +1,4 @@
-//! What later steps of `cargo xtask test` wait for, begun beside the first steps.
+//! What later steps of `cargo xtask test --all` wait for, begun beside the first steps.
 //!
 //! Compiling one large crate keeps one processor busy for most of the time, and the tests after it
 //! sleep now and then. So the fuzz targets, the libraries for C and the modules for CNTK are built
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tooling::project::Project;
-use tooling::pytorch;
+use tooling::{python, pytorch};
 
 type Work = fn(&Project) -> Result<()>;
 
@@ -21,7 +21,8 @@ type Work = fn(&Project) -> Result<()>;
 const BUILDS: &[Work] = &[fuzz_runs::build_ahead, dropin::modules];
 
 /// What is downloaded.
-const DOWNLOADS: &[Work] = &[|project| pytorch::environment(project).map(drop)];
+const DOWNLOADS: &[Work] =
+    &[|project| python::environment(project).map(drop), |project| pytorch::environment(project).map(drop)];
 
 /// The threads that do it. They end with this value, after the work at hand.
 pub struct Ahead {
@@ -30,7 +31,7 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Begins, if there is more than one processor.
+    /// Begins, if there is more than one processor. A short run needs the environment of Python alone.
     pub fn start(project: &Project) -> Ahead {
         let project = Project { verbose: false, silent: true, ..project.clone() };
         let is_over = Arc::new(AtomicBool::new(false));
@@ -46,6 +47,7 @@ impl Ahead {
         };
         let threads = match tooling::machine::cores() {
             0..=1 => Vec::new(),
+            _ if project.short => vec![begin(&DOWNLOADS[..1])],
             _ => [BUILDS, DOWNLOADS].map(begin).into(),
         };
         Ahead { is_over, threads }

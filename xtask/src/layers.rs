@@ -1,10 +1,10 @@
 //! The step `layers`: crates import only those below them, and no folders of a crate import each
 //! other.
 
-use crate::packages::LIBRARY;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use tooling::Tally;
+use tooling::joint::LIBRARY;
 use tooling::project::Project;
 
 /// The crates of the library that each of them may import, by the ends of their names. The tests of

@@ -49,10 +49,11 @@ cargo xtask COMMAND [OPTIONS]
   build                    everything in release mode: library, headers and CMake package under target/dist,
                            drivers under target/drivers, examples under target/examples
   demo                     trains a digit classifier from C++, stops and resumes it, compares the weights, checks its accuracy
-  test [STEP ...]          everything that a change must pass
+  test [STEP ...]          the short run: Rust, C and C++, Python and the tool, in about ten minutes on two CPUs
+      --all                all steps, as before a change is merged: also lints, real CNTK, sanitizers, examples, packages
       --list               names the steps
       --keep-going         goes on after a step that failed
-      --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30;
+      --long               all steps in their long form: ten times as many random cases, faults at every call, 500 kills;
                            examples/distributed under Ray too; each crate with each feature alone, the Python tests in the checkout too,
                            Rust tests as the library is shipped
   bench                    times reading of generated data, and records the result under benches/record

@@ -4,6 +4,7 @@ use anyhow::Result;
 use lexopt::Parser;
 use std::path::Path;
 use tooling::Tally;
+use tooling::joint::LIBRARY;
 use tooling::project::Project;
 use tooling::run::Run;
 
@@ -11,19 +12,6 @@ use tooling::run::Run;
 pub const ORACLE: &str = "cntk-reader-oracle";
 /// Measurements.
 pub const BENCHES: &str = "cntk-reader-benches";
-/// The library's crates, from the bottom up.
-pub const LIBRARY: [&str; 9] = [
-    "cntk-reader-core",
-    "cntk-reader-arrays",
-    "cntk-reader-text",
-    "cntk-reader-speech",
-    "cntk-reader-images",
-    "cntk-reader-engine",
-    "cntk-reader",
-    "cntk-reader-tools",
-    "cntk-reader-capi",
-];
-
 /// The library's crates as arguments of cargo.
 pub fn library() -> impl Iterator<Item = &'static str> {
     LIBRARY.into_iter().flat_map(|package| ["--package", package])

@@ -4,11 +4,14 @@
 //! processes, for one long test. So cargo only compiles them here.
 
 use crate::packages;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::time::Instant;
-use tooling::programs::{Executable, Work, executables, outputs, run_all, slowest};
+use tooling::programs::{Executable, Work, outputs, run_all, slowest};
 use tooling::project::Project;
-use tooling::{Tally, dist, libtest, machine};
+use tooling::{Tally, dist, joint, libtest, machine};
+
+/// The folder of the command-line tool.
+const TOOL: &str = "cli";
 
 /// Programs that run for long. They begin first, so that none of them runs alone at the end.
 const LONG: &[&str] = &[
@@ -27,38 +30,43 @@ const LONG: &[&str] = &[
     "storage",
 ];
 
-/// Compiles and runs the tests of the library and of this project's own commands.
+/// Runs the tests of the library; unless the run is short, also the examples of its documentation
+/// and the tests of this project's own commands.
 pub fn step(project: &Project) -> Result<Tally> {
     let clock = Instant::now();
-    let mut works = programs(project)?;
+    let mut works = programs(project, |program| program.folder != project.path(TOOL))?;
     say!("      compiled in {:.0} s", clock.elapsed().as_secs_f64());
-    let examples = dist::release(project, "test").args(packages::library()).arg("--doc");
-    works.push(Work { name: "examples of the documentation".to_owned(), run: examples });
-    // In the profile of the command that runs, whose dependencies are compiled already.
-    let packages = packages::ALL.into_iter().flat_map(|package| ["--package", package]);
-    let commands = project.cargo("test").args(["--profile", "tasks"]).args(packages);
-    works.push(Work { name: "the project's own commands".to_owned(), run: commands });
+    works.sort_by_key(|work| LONG.iter().position(|name| *name == work.name).unwrap_or(LONG.len()));
+    if !project.short {
+        let examples = dist::release(project, "test").args(packages::library()).arg("--doc");
+        works.push(Work { name: "examples of the documentation".to_owned(), run: examples });
+        // In the profile of the command that runs, whose dependencies are compiled already.
+        let packages = packages::ALL.into_iter().flat_map(|package| ["--package", package]);
+        let commands = project.cargo("test").args(["--profile", "tasks"]).args(packages);
+        works.push(Work { name: "the project's own commands".to_owned(), run: commands });
+    }
+    run(works)
+}
+
+/// Runs the tests of the command-line tool.
+pub fn tool(project: &Project) -> Result<Tally> {
+    run(programs(project, |program| program.folder == project.path(TOOL))?)
+}
+
+fn run(works: Vec<Work>) -> Result<Tally> {
     let done = run_all(works, machine::cores());
     say!("      {} programs, the slowest: {}", done.len(), slowest(&done));
     let tallies = outputs(done)?.into_iter().map(|output| libtest(&output));
     Ok(tallies.fold(Tally::default(), Tally::and))
 }
 
-/// Compiles the test programs of the library. Those that run for long come first.
-fn programs(project: &Project) -> Result<Vec<Work>> {
-    let build = dist::release(project, "test").args(packages::library()).arg("--no-run");
-    let messages = build.arg("--message-format=json-render-diagnostics").output()?;
-    let tests = executables(&messages).filter(|program| program.is_test);
-    let mut works: Vec<Work> = tests
-        .map(|Executable { name, path, .. }| {
-            let run = project.run(&path).named(&name);
-            let run = if project.long { run.env("CNTK_READER_TEST_LONG", "1") } else { run };
-            Work { name, run }
-        })
-        .collect();
-    if works.is_empty() {
-        bail!("cargo names no test program:\n{messages}");
-    }
-    works.sort_by_key(|work| LONG.iter().position(|name| *name == work.name).unwrap_or(LONG.len()));
-    Ok(works)
+/// The test programs that are chosen.
+fn programs(project: &Project, is_chosen: impl Fn(&Executable) -> bool) -> Result<Vec<Work>> {
+    let programs = joint::build(project)?;
+    let works = programs.iter().filter(|program| is_chosen(program)).map(|program| {
+        let run = project.run(&program.path).named(&program.name).folder(&program.folder);
+        let run = if project.long { run.env("CNTK_READER_TEST_LONG", "1") } else { run };
+        Work { name: program.name.clone(), run }
+    });
+    Ok(works.collect())
 }

@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run
+//! The steps of `cargo xtask test --all`, quick ones first. Each builds what it needs, so each can run
 //! alone.
 
 use crate::packages::{self, BENCHES, ORACLE};
@@ -10,7 +10,7 @@ use anyhow::Result;
 use examples::{csharp, demo, images, mpi, speech};
 use tooling::project::Project;
 use tooling::tools::{self, Tool};
-use tooling::{Tally, dist, drivers, libtest};
+use tooling::{Tally, dist, drivers, joint};
 
 /// A step.
 pub struct Step {
@@ -20,13 +20,19 @@ pub struct Step {
     pub what: &'static str,
     /// Runs it. An error counts as one failed check.
     pub work: fn(&Project) -> Result<Tally>,
+    /// Part of the short run.
+    pub is_short: bool,
     /// Other steps may run beside it: of what they make it needs the library alone, and it makes
     /// nothing that they need.
     pub is_apart: bool,
 }
 
 const fn step(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
-    Step { name, what, work, is_apart: false }
+    Step { name, what, work, is_short: false, is_apart: false }
+}
+
+const fn short(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
+    Step { is_short: true, ..step(name, what, work) }
 }
 
 const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
@@ -36,21 +42,25 @@ const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Res
 /// All steps, in order. On a second thread, the steps that are apart run one after the other from
 /// when the first of them is due.
 pub const ALL: &[Step] = &[
-    step("rustfmt", "the Rust code is formatted", |project| {
+    short("rustfmt", "the Rust code is formatted", |project| {
         fmt::rust(project, true).and_then(|()| Tally::passed(1))
     }),
-    step("clang-format", "the C++ code is formatted", clang_format),
-    step("links", "no link of a document is broken", repository::links),
-    step("differences", "each way in which CNTK 2.7 fails has a test of what happens here", |project| {
+    short("clang-format", "the C++ code is formatted", clang_format),
+    short("links", "no link of a document is broken", repository::links),
+    short("differences", "each way in which CNTK 2.7 fails has a test of what happens here", |project| {
         let kept = differences::check(project)?;
         say!("      {kept}");
         Tally::passed(kept.kills())
     }),
-    step("paths", "no file names a machine's paths", |project| {
+    short("paths", "no file names a machine's paths", |project| {
         repository::machine_paths(project).and_then(|_| Tally::passed(1))
     }),
-    step("layers", "crates import only those below them, and no folders of a crate each other", layers::step),
-    step("trust", "docs/trust.md has each promise", |project| Tally::passed(trust::check(project)?)),
+    short(
+        "layers",
+        "crates import only those below them, and no folders of a crate each other",
+        layers::step,
+    ),
+    short("trust", "docs/trust.md has each promise", |project| Tally::passed(trust::check(project)?)),
     step(
         "deny",
         "licences, versions, sources and reasons of the crates that the project is built from",
@@ -59,13 +69,11 @@ pub const ALL: &[Step] = &[
     step("clippy", "clippy reports nothing", clippy),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
     step("api", "the public API of the Rust library is the committed one", api::step),
-    step("header", "the C header is that of the Rust code", |project| {
+    short("header", "the C header is that of the Rust code", |project| {
         header::check(project).and_then(|()| Tally::passed(1))
     }),
-    step("rust", "Rust tests: units, golden records, integration", rust_tests::step),
-    step("tool", "the command-line tool: its commands, in a pipe", |project| {
-        Ok(libtest(&dist::release(project, "test").args(["--package", TOOL]).go()?))
-    }),
+    short("rust", "Rust tests: units, golden records, integration", rust_tests::step),
+    short("tool", "the command-line tool: its commands, in a pipe", rust_tests::tool),
     apart(
         "fuzz",
         "inputs that coverage finds, for all formats, calls and ways to the same result",
@@ -82,21 +90,21 @@ pub const ALL: &[Step] = &[
         "what needs PyTorch: tests of the package, the guide's page, the example on 1 to 3 ranks, killed and resumed",
         torch::step,
     ),
-    step("symbols", "the shared library's exported symbols, and one ABI number everywhere", library_symbols),
-    step("abi", "the ABI is the committed one", |project| {
+    short("symbols", "the shared library's exported symbols, and one ABI number everywhere", library_symbols),
+    short("abi", "the ABI is the committed one", |project| {
         with_luxuries(project, &[Tool::Abigail], abi::check)
     }),
-    step(
+    short(
         "consumers",
         "the programs of the README and of the C header, by CMake and by pkg-config",
         use_installed,
     ),
-    step("replay", "golden records through the C++ header", |project| {
+    short("replay", "golden records through the C++ header", |project| {
         built(project)?;
         packages::replay(project, 1, &project.target.join("drivers"), &[])
     }),
     step("shipped", "golden records by the library as it is shipped", shipped::step),
-    step(
+    short(
         "python",
         "the Python package, in the checkout and as its wheel installs it in each Python",
         python_tests::step,
@@ -150,9 +158,6 @@ pub const ALL: &[Step] = &[
     }),
 ];
 
-/// The package of the command-line tool.
-const TOOL: &str = "cntk-reader-cli";
-
 fn clang_format(project: &Project) -> Result<Tally> {
     tools::need(project, &[Tool::ClangFormat])?;
     Tally::passed(fmt::cpp(project, true)?)
@@ -176,7 +181,7 @@ fn each_crate_alone(project: &Project) -> Result<Tally> {
     }
     let hack = dist::release(project, "hack").args(["test", "--lib", "--each-feature", "--keep-going"]);
     hack.args(packages::library()).go()?;
-    Tally::passed(packages::LIBRARY.len())
+    Tally::passed(joint::LIBRARY.len())
 }
 
 /// The documentation includes private items, so that links to them are no warnings.

@@ -13,18 +13,20 @@ use tooling::{Tally, console};
 
 /// Runs the steps that the arguments name, or all.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let (mut keep_going, mut project) = (false, Project { quick: true, installs: true, ..project.clone() });
+    let mut project = Project { quick: true, installs: true, ..project.clone() };
+    let (mut keep_going, mut all) = (false, false);
     let mut names = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("list") => {
                 for step in ALL {
-                    say!("{:<14} {}", step.name, step.what);
+                    say!("{:<14} {:<5} {}", step.name, if step.is_short { "short" } else { "" }, step.what);
                 }
                 return Ok(());
             }
             Long("keep-going") => keep_going = true,
-            Long("long") => project.long = true,
+            Long("all") => all = true,
+            Long("long") => (all, project.long) = (true, true),
             Value(name) => match ALL.iter().find(|step| name == step.name) {
                 Some(step) => names.push(step.name),
                 None => bail!("There is no step '{}'. See cargo xtask test --list.", name.display()),
@@ -32,8 +34,12 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
             option => return Err(option.unexpected().into()),
         }
     }
-    let chosen: Vec<&Step> =
-        ALL.iter().filter(|step| names.is_empty() || names.contains(&step.name)).collect();
+    project.short = !all && names.is_empty();
+    let is_chosen = |step: &&Step| match names.is_empty() {
+        true => all || step.is_short,
+        false => names.contains(&step.name),
+    };
+    let chosen: Vec<&Step> = ALL.iter().filter(is_chosen).collect();
     run(&project, &chosen, keep_going)
 }
 
@@ -41,7 +47,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let clock = Instant::now();
     let are_all = steps.len() == ALL.len();
-    let ahead = are_all.then(|| Ahead::start(project));
+    let ahead = (are_all || project.short).then(|| Ahead::start(project));
     // A verbose command shows what programs print as it comes, and so of one step at a time.
     let two_at_once = are_all && !project.verbose && tooling::machine::cores() > 1;
     let mut tallies = run_all(project, steps, keep_going, two_at_once);

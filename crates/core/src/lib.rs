@@ -34,6 +34,9 @@ pub mod sequence;
 pub mod stream;
 pub mod written;
 
+#[cfg(any(test, feature = "test-support"))]
+pub mod testing;
+
 /// Enters the project's root, where the data of tests lie and the paths in them begin.
 #[cfg(feature = "test-support")]
 pub fn enter_project() {

@@ -153,12 +153,13 @@ fn widen(image: &mut Image, element: ElementType) -> Result<()> {
 mod tests {
     use super::*;
     use crate::transform::chain::tests::{image, options, transform};
+    use cntk_reader_core::testing::cases;
     use proptest::prelude::*;
 
     const DRAW: Draw = Draw { slot: 0, copy: 0, identity: (0, 0) };
 
     proptest! {
-        #![proptest_config(ProptestConfig { max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(4000) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(cases(4000)) })]
 
         /// One after the other, transforms make what they make in a chain.
         #[test]

@@ -5,6 +5,7 @@ use super::*;
 use cntk_reader_core::format::Loaded;
 use cntk_reader_core::memory::compact::implied;
 use cntk_reader_core::sequence::ValueForm;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -195,7 +196,7 @@ fn check(streams: &[Stream], element: ElementType, narrow: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(300)) })]
 
     #[test]
     fn data_come_back_as_they_were_written(streams in streams(), narrow: bool) {

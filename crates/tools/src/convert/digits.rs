@@ -117,6 +117,7 @@ fn search(value: f64, fits: impl Fn(&str) -> bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cntk_reader_core::testing::cases;
     use proptest::prelude::*;
 
     fn text_of(value: f64) -> Option<String> {
@@ -164,7 +165,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(20_000)) })]
 
         #[test]
         fn any_single_reads_back(bits in any::<u32>()) {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::transform::options::*;
 use cntk_reader_core::image::Pixels;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -95,7 +96,7 @@ pub fn transform() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(4000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(cases(4000)) })]
 
     /// Decoding and resizing all of an image leads to the values that are made of the planned parts.
     #[test]

@@ -1,6 +1,7 @@
 use super::reference::{self, Picture};
 use super::*;
 use crate::transform::pixels::Value;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
 const ALL: [Interpolation; 4] =
@@ -88,7 +89,7 @@ fn noise(count: usize, seed: u64) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(2000)) })]
 
     #[test]
     fn fast_loops_make_what_the_reference_makes((from, resize) in job(), channels in 1u32..6, seed in any::<u64>()) {

@@ -8,6 +8,7 @@ use super::{Index, IndexOptions};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::runtime::log::Logger;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -288,7 +289,7 @@ fn data_that_changed_while_it_was_indexed_gets_no_cache() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(300)) })]
 
     #[test]
     fn what_was_written_is_read_again(

@@ -6,6 +6,7 @@ use super::table::Record;
 use super::tests::{open_cut, records};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::sort::sort_like_std;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
 fn is_space(byte: u8) -> bool {
@@ -204,7 +205,7 @@ fn check(file: &[u8], main_stream: Option<&str>, skip_ids: bool, cut: Cut, limit
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(3000)) })]
 
     #[test]
     fn parallel_ranges_give_what_the_reference_gives(

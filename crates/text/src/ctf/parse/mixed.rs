@@ -240,6 +240,7 @@ mod tests {
     use crate::ctf::parse::number::read;
     use crate::ctf::parse::simd::{LEAD, TAIL};
     use cntk_reader_core::cpu::processor::for_each_instruction_set;
+    use cntk_reader_core::testing::cases;
     use proptest::prelude::*;
 
     /// A block of the text, and what a window has around it: digits, which are no part of its numbers.
@@ -303,7 +304,7 @@ mod tests {
         "-?[0-9]\\.[0-9]{6}e[-+][0-4][0-9] |[-+]?[0-9]{1,8}(\\.[0-9]{1,7})?[eE][-+]?[0-9]{1,2} {1,2}";
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(10_000)) })]
 
         #[test]
         fn numbers_are_those_of_the_exact_parser(

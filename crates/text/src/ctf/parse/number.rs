@@ -293,6 +293,7 @@ fn exponent(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cntk_reader_core::testing::cases;
     use proptest::prelude::*;
 
     fn quickly(text: &str) -> Option<(f64, usize)> {
@@ -407,7 +408,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(20_000)) })]
 
         #[test]
         fn the_quick_way_gives_the_same_bits(

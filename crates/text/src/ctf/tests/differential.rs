@@ -4,6 +4,7 @@ use super::{Bits, FRONT, Fast, Output, PADDING, Report, SequenceSpan, Way, parse
 use crate::ctf::parse::rules::Rules;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::cpu::processor::Processor;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -138,7 +139,7 @@ fn alike_by<T: Bits>(rules: &Rules, text: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(2000)) })]
 
     #[test]
     fn well_formed(text in text()) {

@@ -5,6 +5,7 @@ use super::differential::{STREAMS, WORDS, alike_lines, text};
 use super::{Bits, Fast, Report, Rules, SequenceSpan, Way, parse_spans, rules, spans, unpacked};
 use crate::ctf::long;
 use crate::ctf::segment::Scratch;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn is_read<T: Bits>(rules: &Rules, span: &SequenceSpan, text: &[u8], piece: usiz
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(500)) })]
 
     #[test]
     fn pieces_are_read_like_the_whole(

@@ -7,6 +7,7 @@ use crate::ctf::parse::rules::Rules;
 use cntk_reader_core::cpu::processor::Processor;
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{Element, ElementType, bf16, f16};
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
 /// The integer that a number is, by moving the point of its text; none if it has a fraction.
@@ -165,7 +166,7 @@ fn check(rules: &Rules, lines: &[Vec<Sample>], end: &str) -> Result<(), TestCase
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(400)) })]
 
     #[test]
     fn values_are_those_of_a_simple_parser(

@@ -1,6 +1,7 @@
 //! Damaged script and feature files are errors or other data, never more.
 
 use super::*;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
 /// What is done to the bytes of a file.
@@ -70,7 +71,7 @@ fn check(options: &HtkFeatureOptions) -> std::result::Result<(), TestCaseError> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(300)) })]
 
     #[test]
     fn of_script_files(damage in damage(), name in prop::sample::select(vec!["feat.scp", "cc2.scp", "s_dup.scp"])) {

@@ -9,6 +9,7 @@ use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::format::{ChunkTable, Deserializer, Loaded};
 use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::HashMap;
@@ -214,7 +215,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_index_finds_what_a_plain_reading_finds(text in texts()) {

@@ -6,6 +6,7 @@ use super::super::write::MlfWriter;
 use super::{data, path_of, written};
 use cntk_reader_core::Result;
 use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
 fn states() -> StateList {
@@ -85,7 +86,7 @@ fn what_would_not_read_back_is_not_written() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(64), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn what_is_written_reads_back(
         labels in proptest::collection::vec(

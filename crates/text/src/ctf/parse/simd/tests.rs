@@ -3,6 +3,7 @@
 use super::*;
 use crate::ctf::parse::number::read;
 use cntk_reader_core::cpu::processor::{Processor, for_each_instruction_set};
+use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
 /// Text with what a window has around it: digits, which a conversion must not take for its own. A number at a block's start
@@ -78,7 +79,7 @@ fn is_wide<S: Simd>(simd: S) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(10_000)) })]
 
     #[test]
     fn bytes_are_classified(
@@ -259,7 +260,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(10_000)) })]
 
     #[test]
     fn entries_with_points_are_converted(

@@ -1,0 +1,43 @@
+//! The library, the tool, the extension module and all their tests, compiled by one command of
+//! cargo's: each crate once, with the features that any of them asks for.
+//!
+//! Commands that compile fewer packages select other features, and compile the library's crates
+//! again. So whatever tests need of these packages comes from here.
+
+use crate::dist;
+use crate::programs::{Executable, executables};
+use crate::project::{Project, alone};
+use anyhow::{Result, ensure};
+use std::sync::{Arc, Mutex};
+
+/// The library's crates, from the bottom up.
+pub const LIBRARY: [&str; 9] = [
+    "cntk-reader-core",
+    "cntk-reader-arrays",
+    "cntk-reader-text",
+    "cntk-reader-speech",
+    "cntk-reader-images",
+    "cntk-reader-engine",
+    "cntk-reader",
+    "cntk-reader-tools",
+    "cntk-reader-capi",
+];
+
+/// The packages of the tool, the libraries for C and the extension module.
+const FRONT_ENDS: [&str; 3] = ["cntk-reader-cli", "cntk-reader-clib", "cntk-reader-python"];
+
+/// Compiles everything, once in a process. Returns the test programs.
+pub fn build(project: &Project) -> Result<Arc<[Executable]>> {
+    static BUILT: Mutex<Option<Arc<[Executable]>>> = Mutex::new(None);
+    let mut built = alone(&BUILT);
+    if let Some(programs) = &*built {
+        return Ok(Arc::clone(programs));
+    }
+    let packages = LIBRARY.iter().chain(&FRONT_ENDS).flat_map(|package| ["--package", package]);
+    let build = dist::release(project, "build").args(packages).args(["--lib", "--bins", "--tests"]);
+    let messages = build.arg("--message-format=json-render-diagnostics").output()?;
+    let programs: Arc<[Executable]> = executables(&messages).filter(|program| program.is_test).collect();
+    ensure!(!programs.is_empty(), "cargo names no test program:\n{messages}");
+    *built = Some(Arc::clone(&programs));
+    Ok(programs)
+}
