@@ -242,7 +242,7 @@ class MinibatchSource(OpenReader):
         self._limits = limits
         self._defaults = checked_share(minibatch_size, workers, rank)
         self._open_reader(recipe)
-        self._forget()
+        self._set_begun(False)
 
     @property
     def minibatch_size(self) -> int | None:
@@ -272,9 +272,9 @@ class MinibatchSource(OpenReader):
         self._set_defaults(self.minibatch_size, self.workers, rank)
 
     def _set_defaults(self, size: int | None, workers: int, rank: int) -> None:
-        self._defaults = size, workers, rank
         # A call without arguments means something else now.
         self._forget_arguments()
+        self._defaults = size, workers, rank
 
     def reopen(self) -> MinibatchSource:
         """Another source with the same configuration, at its beginning. It belongs to the process that calls this.
@@ -301,15 +301,17 @@ class MinibatchSource(OpenReader):
     def _settings(self) -> tuple[Recipe, Span, int | None, int, int]:
         return self._recipe, self._limits, self.minibatch_size, self.workers, self.rank
 
-    def _forget(self) -> None:
-        """As if nothing had been read."""
-        #: Minibatch size, workers and rank in force; None before the first minibatch.
-        self._in_force: Share | None = None
-        #: CNTK's state, restored before the first minibatch.
-        self._pending: dict[str, int] | None = None
-        #: A checkpoint was restored, and no epoch begun since.
-        self._is_restored = False
-        self._enter_loop()
+    def _set_begun(self, has_begun: bool, pending: dict[str, int] | None = None, is_restored: bool = False) -> None:
+        """Notes where the reader is, as a whole: Ctrl-C may come before or after, not between.
+
+        ``has_begun``: the reader is in an epoch, and has a share in force. ``pending``: CNTK's state, restored before
+        the first minibatch. ``is_restored``: a checkpoint was restored, and no epoch begun since.
+        """
+        self._has_begun, self._pending, self._is_restored = has_begun, pending, is_restored
+
+    def _in_force(self) -> Share | None:
+        """Minibatch size, workers and rank in force; None before the first minibatch."""
+        return Share(*self._config()) if self._has_begun else None
 
     @declares(minibatch_size=Maybe(POSITIVE), workers=Maybe(POSITIVE), rank=Maybe(WHOLE))
     def next_minibatch(
@@ -326,17 +328,16 @@ class MinibatchSource(OpenReader):
     def _put_in_force(self, size: int | None, workers: int | None, rank: int | None) -> None:
         """Has the next read mean these arguments."""
         share = self._share(size, workers, rank)
-        if self._in_force is None:
+        if not self._has_begun:
             self._begin(self._limits, 0, share)
-        elif self._in_force != share:
+        elif self._in_force() != share:
             self._configure(*share)
-            self._in_force = share
 
     def _share(self, size: int | None = None, workers: int | None = None, rank: int | None = None) -> Share:
         """Arguments of a call, with the source's own values in place of those that are None."""
         size = self.minibatch_size if size is None else size
-        if size is None and self._in_force is not None:
-            size = self._in_force.minibatch_size
+        if size is None and self._has_begun:
+            size = self._config()[0]
         if rank is None and (workers is None or workers == self.workers):
             rank = self.rank
         workers = self.workers if workers is None else workers
@@ -359,14 +360,18 @@ class MinibatchSource(OpenReader):
     def _begin(self, span: Span, number: int | None, share: Share) -> int:
         """Goes to the start of a part of the data and returns its number. ``None``: to the next one of this size, or to the rest of
         one that was restored."""
-        state = None if self._pending is None else list(self._pending.items())
-        started = self._start_epoch(number, span.samples, span.sweeps, *share, state)
-        self._in_force, self._pending, self._is_restored = share, None, False
+        started = self._begin_at(span, number, share, self._pending)
+        self._set_begun(True)
         return started
+
+    def _begin_at(self, span: Span, number: int | None, share: Share, state: Mapping[str, int] | None) -> int:
+        """Has the reader go to a part of the data, and to CNTK's state if there is one."""
+        entries = None if state is None else list(state.items())
+        return self._start_epoch(number, span.samples, span.sweeps, *share, entries)
 
     def _current(self) -> tuple[Span | None, bool, bool]:
         """The part of the data that is being read, if any, and whether it was restored, or is over."""
-        epoch = None if self._in_force is None else self._current_epoch()
+        epoch = self._current_epoch() if self._has_begun else None
         if epoch is None:
             return None, False, False
         samples, sweeps, number, is_resumed, is_over = epoch
@@ -477,9 +482,9 @@ class MinibatchSource(OpenReader):
 
         :meth:`load_state_dict` of a source over the same data with the same settings continues exactly, in every mode.
         """
-        checkpoint = None if self._in_force is None else self._checkpoint()
+        checkpoint = self._checkpoint() if self._has_begun else None
         span, _, is_over = self._current()
-        return SourceState(checkpoint, self._pending, span, is_over, self._in_force).encode()
+        return SourceState(checkpoint, self._pending, span, is_over, self._in_force()).encode()
 
     @explained("source.load_state_dict(state)", state_dict=STATE, allow_changed_values=FLAG)
     def load_state_dict(self, state_dict: State, *, allow_changed_values: bool = False) -> None:
@@ -502,8 +507,7 @@ class MinibatchSource(OpenReader):
             return
         state = SourceState.decode(state_dict)
         if state.checkpoint is None:
-            self._forget()
-            self._pending = None if state.cntk is None else dict(state.cntk)
+            self._resume_start(None if state.cntk is None else dict(state.cntk))
             return
         is_mine = state.share is None or tuple(state.share[1:]) == (self.workers, self.rank)
         if not is_mine and not self.lockstep and not (state.finished and self._begins_anywhere(state.span)):
@@ -518,17 +522,25 @@ class MinibatchSource(OpenReader):
         self._resume(state.checkpoint, allow_changed_values)
 
     def _load_cntk_state(self, state: dict[str, int]) -> None:
-        if self._in_force is None:
-            self._pending = state
-        else:
+        if self._has_begun:
             self._set_state(list(state.items()))
+        else:
+            self._pending = state
+
+    def _resume_start(self, pending: dict[str, int] | None) -> None:
+        """Restores the state of a source that has read nothing, but may have loaded CNTK's state."""
+        share = self._in_force()
+        if share is not None:
+            # A read goes on where the reader is if its arguments are those of the last one.
+            self._begin_at(self._limits, 0, share, pending)
+        self._set_begun(False, pending)
+        self._enter_loop()
 
     def _resume(self, checkpoint: bytes, allow_changed_values: bool) -> None:
         """Restores a checkpoint that knows nothing of what was read here before."""
         self._restore(checkpoint, allow_changed_values)
-        self._forget()
-        self._in_force = Share(*self._config())
-        self._is_restored = True
+        self._set_begun(True, is_restored=True)
+        self._enter_loop()
 
     def _begins_anywhere(self, span: Span | None) -> bool:
         """Whether what follows a part of the data begins at a place that does not depend on the workers that have read the part."""

@@ -6,9 +6,10 @@
 //! which aborts the process. So each call is counted ([`exit::enter`]); a function of `atexit`
 //! ([`crate::ending`]) has no further call begin, and waits for those that are running.
 
-use crate::errors;
+use crate::{errors, interrupt};
 use cntk_reader::{Error, Result};
 use cntk_reader_core::runtime::exit;
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::Cell;
@@ -60,14 +61,18 @@ pub fn call<R>(
 }
 
 /// Calls users' code that cannot fail: what it raises all the same goes where exceptions of
-/// `__del__` go.
+/// `__del__` go. Ctrl-C is raised again as soon as Python code runs.
 pub fn call_quietly(user: &Py<PyAny>, work: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<()>) {
     let Some(_inside) = exit::enter() else { return };
     Python::try_attach(|py| {
         let _depth = Depth::enter();
         let user = user.bind(py);
         if let Err(exception) = work(user) {
-            exception.write_unraisable(py, Some(user));
+            if exception.is_instance_of::<PyKeyboardInterrupt>(py) && interrupt::is_main_thread(py) {
+                interrupt::press(py);
+            } else {
+                exception.write_unraisable(py, Some(user));
+            }
         }
     });
 }

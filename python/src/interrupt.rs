@@ -4,6 +4,8 @@
 //! may take long runs on a thread of its own while the main thread waits in pieces, and looks for
 //! signals between them. Other threads get no signals, and make such calls themselves.
 
+#![allow(unsafe_code, reason = "a function of Python's")]
+
 use crate::ending;
 use crate::errors::{self, IntoPython};
 use cntk_reader::Result;
@@ -38,6 +40,12 @@ pub fn has_interrupted() -> bool {
 /// Notes whether Ctrl-C has ended a call.
 pub fn note(interrupted: bool) {
     INTERRUPTED.store(interrupted, Ordering::Relaxed);
+}
+
+/// Presses Ctrl-C again, because the first one came in code that cannot raise it.
+pub fn press(_: Python<'_>) {
+    // SAFETY: the argument shows that this thread has the interpreter's lock.
+    unsafe { pyo3::ffi::PyErr_SetInterrupt() };
 }
 
 thread_local! {

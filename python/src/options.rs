@@ -114,11 +114,17 @@ fn set<'py>(
         // Unchecked: a stream may have the name of an option.
         return values.add_section(name, section(classes, mapping, deepest - 1)?).python(py);
     } else if value.is_instance_of::<PySequence>() && !value.is_instance_of::<PyBytes>() {
+        let mut is_empty = true;
         for part in value.try_iter()? {
             let part = element(classes, key, &part?, deepest)?;
             add(values, name, part).python(py)?;
+            is_empty = false;
         }
-        return Ok(());
+        if !is_empty {
+            return Ok(());
+        }
+        // An empty list is a value as well.
+        Value::List(Vec::new())
     } else {
         let message = format!("{} is no value of an option: {} has it.", value.repr()?, key.repr()?);
         return Err(PyTypeError::new_err(message));

@@ -265,6 +265,25 @@ class Continuing(unittest.TestCase):
                 self.assertEqual(other.cntk_state(), state)
                 self.assertTrue((self.rest(other, 60) == expected).all())
 
+    def test_the_first_state_begins_again(self):
+        """Also after reads with the same arguments, and with CNTK's state in it."""
+        with digits(max_sweeps=1, minibatch_size=60) as source, digits(max_sweeps=1, minibatch_size=60) as other:
+            first = source.state_dict()
+            expected = self.rest(source, 60)
+            for _ in range(2):
+                other.load_state_dict({"minibatchSourcePosition": 120})
+                later = other.state_dict()
+                self.assertIsNone(later["checkpoint"])
+                for state, begin in ((first, 0), (later, 120)):
+                    source.load_state_dict(state)
+                    self.assertEqual(source.cntk_state(), {"minibatchSourcePosition": begin})
+                    found = source.next_minibatch()["features"].array.reshape(-1, 64)
+                    self.assertTrue((found == expected[begin : begin + 60]).all())
+                    self.assertEqual(source.progress.delivered, begin + 60)
+                    source.load_state_dict(state)
+                    found = next(iter(source))["features"].array.reshape(-1, 64)
+                    self.assertTrue((found == expected[begin : begin + 60]).all())
+
     def test_truncated_checkpoints_are_exact(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "s.ctf"

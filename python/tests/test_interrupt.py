@@ -179,6 +179,88 @@ print(next(number for number in itertools.count(1) if not press(number)) - 1)
         self.assertEqual((run.stderr, run.returncode), ("", 0))
         self.assertGreater(int(run.stdout), 20)
 
+    def test_at_every_point_of_a_change_of_position(self):
+        """Loading a state, or reading with another size, has happened as a whole or not at all."""
+        program = """
+import dis, faulthandler, itertools, os, sys
+import cntk_reader
+from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+
+faulthandler.dump_traceback_later(100, exit=True)  # Of a call that hangs.
+with open("a.ctf", "w") as file:
+    file.write("".join(f"|x {number}\\n" for number in range(12)))
+package = os.path.dirname(cntk_reader.__file__)
+
+def begun():
+    data = CTFDeserializer("a.ctf", StreamDefs(x=StreamDef(shape=1)))
+    source = MinibatchSource(data, minibatch_size=2, randomize=False, max_sweeps=1)
+    first = source.state_dict()
+    source.next_minibatch()
+    return source, first
+
+def rest(source):
+    minibatches = iter(source.next_minibatch, None)
+    return [one["x"].array.ravel().tolist() for one in itertools.takewhile(bool, minibatches)]
+
+def press(call, number):
+    \"""Presses Ctrl-C at one point. Whether the call has so many, and what is left.\"""
+    points, before = itertools.count(1), {}
+    source, first = begun()
+    def trace(frame, event, _):
+        if not frame.f_code.co_filename.startswith(package):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            # Python looks for it when a function begins, after a call, and when a loop goes on.
+            last = before.get(frame, "RESUME")
+            before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if last.startswith(("CALL", "RESUME", "JUMP_BACKWARD")) and next(points) == number:
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        call(source, first)
+    except KeyboardInterrupt:
+        return True, rest(source)
+    finally:
+        sys.settrace(None)
+    return False, rest(source)
+
+other, _ = begun()
+other.next_minibatch(6)
+later = other.state_dict()
+calls = {
+    "the first state": lambda source, first: source.load_state_dict(first),
+    "a later state": lambda source, first: source.load_state_dict(later),
+    "another size": lambda source, first: source.next_minibatch(6),
+}
+for name, call in calls.items():
+    before, after = rest(begun()[0]), press(call, 0)[1]
+    for number in itertools.count(1):
+        is_pressed, found = press(call, number)
+        assert found in (before, after), (name, number, found)
+        if not is_pressed:
+            break
+    print(name, number - 1, len(after))
+"""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run(
+                [sys.executable, "-c", program],
+                env=environment,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual((run.stderr, run.returncode), ("", 0))
+        found = [line.rsplit(" ", 2) for line in run.stdout.splitlines()]
+        self.assertEqual(
+            [(name, left) for name, _, left in found],
+            [("the first state", "6"), ("a later state", "2"), ("another size", "2")],
+        )
+        self.assertTrue(all(int(points) > 10 for _, points, _ in found), found)
+
     def test_opening(self):
         user = Blocking()
         with user.interrupted(self):

@@ -72,7 +72,7 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
         // well.
         let settings = [
             ("CARGO_PROFILE_RELEASE_LTO", "off"),
-            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
             ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
             ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true"),
             ("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true"),

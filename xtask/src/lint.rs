@@ -11,7 +11,7 @@ const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17
 const CONFIGURATION: &str = "python/pyproject.toml";
 
 /// What is formatted in one way, and linted.
-const STYLED: [&str; 2] = ["python", "examples"];
+const STYLED: [&str; 3] = ["python", "examples", "attack"];
 
 /// What has types without exception.
 const TYPED: [&str; 2] = ["python/cntk_reader", "examples"];

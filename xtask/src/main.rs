@@ -6,6 +6,7 @@ extern crate tooling;
 mod abi;
 mod ahead;
 mod api;
+mod attack;
 mod build;
 mod consumers;
 mod deny;
@@ -16,6 +17,7 @@ mod header;
 mod layers;
 mod lint;
 mod modules;
+mod mutants;
 mod packages;
 mod port;
 mod python_tests;
@@ -100,8 +102,15 @@ cargo xtask COMMAND [OPTIONS]
       --record             adds the runs since the last record to fuzz/record.md
       --sanitizer address  with this sanitizer
       --corpora FOLDER     where inputs that were found are kept (default target/fuzz/corpus)
+  attack                   random cases against models in Python, for 5 minutes, from the seed of the day; see attack/README.md
+      --minutes N          for this long
+      --kind NAME          cases of this kind only: ctf, order, resume, convert, pack, kaldi, htk or images; may be repeated
+      --seed S --cases N   N cases of each kind from this seed on
+      --self-check         whether the models notice faults
   sanitize [KIND ...]      the tests under sanitizers: address, thread and memory (Rust, its standard library instrumented, which
                            takes Debian's Rust), undefined (C++ and the modules inside CNTK), valgrind; without names all of them
+  mutants [MODULE ...]     small changes of the code that the unit tests of its module do not notice, by cargo-mutants
+      --share K/N          every Nth of them, from the Kth on
   schedules                the protocols between the library's threads under many orders of their steps
       --long               100,000 orders of each instead of 1,000, from a fresh seed
       --schedules N        number of orders
@@ -149,6 +158,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         Some(option) => return Err(option.unexpected().into()),
     };
     match command.as_str() {
+        "attack" => attack::command(project, parser),
         "build" => no_more(&mut parser).and_then(|()| build::command(project)),
         "demo" => no_more(&mut parser).and_then(|()| demo::command(project)),
         "test" => test::command(project, parser),
@@ -157,6 +167,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "fuzz" => fuzz_runs::command(project, parser),
         "sanitize" => sanitize::command(project, parser),
         "schedules" => schedules::command(project, parser),
+        "mutants" => mutants::command(project, parser),
         "soak" => soak::command(project, parser),
         "dropin" => modules::command(project, parser),
         "port" => port::command(project, parser),

@@ -76,6 +76,25 @@ pub fn step(project: &Project) -> Result<Tally> {
     })
 }
 
+/// Has the operations of the package interrupted, collected, forked and starved: `python/edges`.
+pub fn edges(project: &Project) -> Result<Tally> {
+    let python = match environment(project)? {
+        Ok(python) => python,
+        Err(reason) => return Tally::skipped(reason),
+    };
+    let run = project.run(&python.to_string_lossy()).args(["-m", "edges"]);
+    let run = if project.long { run.arg("--long") } else { run };
+    let run = variables(project)?.into_iter().fold(run, |run, (name, value)| run.env(name, value));
+    let output = run.output()?;
+    // A line for each edge: `interrupts: 123 cases, 0 problems, ...`
+    let cases = output.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(": ")?;
+        rest.split_once(" cases, ")?.0.parse::<usize>().ok()
+    });
+    output.lines().filter(|line| line.contains("skipped: ")).for_each(|line| say!("    {line}"));
+    Tally::passed(cases.sum())
+}
+
 /// Where a Python looks for packages.
 fn site_packages(project: &Project, python: &Path) -> Result<PathBuf> {
     let program = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";

@@ -3,7 +3,7 @@
 
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
-    abi, api, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests,
+    abi, api, attack, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests,
     repository, rust_tests, sanitize, schedules, shipped, symbols, torch, trust,
 };
 use anyhow::Result;
@@ -109,6 +109,12 @@ pub const ALL: &[Step] = &[
         "the Python package, in the checkout and as its wheel installs it in each Python",
         python_tests::step,
     ),
+    step(
+        "edges",
+        "Python's edges: interrupts, garbage collection, forks, ends of threads",
+        python_tests::edges,
+    ),
+    step("attack", "random cases against models that are written in Python", attack::step),
     step("oracle", "golden and random cases against real CNTK", |project| {
         built(project)?;
         packages::step(project, ORACLE, &["oracle"])

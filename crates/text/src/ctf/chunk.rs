@@ -18,6 +18,8 @@ pub struct TextChunk {
     /// A segment has `1 << shift` sequences.
     pub(super) shift: u32,
     pub(super) segments: Vec<Segment>,
+    /// More errors than the file may have ended reading.
+    pub(super) exceeds: bool,
     /// The failure that ended reading. It is reported unless the errors before it already exceed the tolerated number.
     pub(super) fatal: Option<Failure>,
     /// Whether [`ChunkErrors::commit`] has counted this chunk's errors.
@@ -27,12 +29,13 @@ pub struct TextChunk {
 }
 
 /// How often CNTK tries to load a chunk that fails. It counts the errors of every attempt.
-pub(super) const ATTEMPTS: u64 = 5;
+const ATTEMPTS: u64 = 5;
 
 impl TextChunk {
-    /// Errors of all segments.
-    pub(super) fn errors(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.errors).sum()
+    /// Errors of all segments, with the one that ended reading because it was one too many.
+    fn errors(&self) -> u64 {
+        let one_more = |segment: &Segment| u64::from(segment.stop.as_ref().is_some_and(|stop| !stop.fatal));
+        self.segments.iter().map(|segment| segment.errors + one_more(segment)).sum()
     }
 
     /// Sequences of all segments that were left out because a stream has no sample in them.
@@ -43,6 +46,7 @@ impl TextChunk {
     /// Whether it has errors, or sequences that were left out.
     fn has_errors(&self) -> bool {
         self.fatal.is_some()
+            || self.exceeds
             || self.segments.iter().any(|segment| segment.errors > 0 || !segment.skipped.is_empty())
     }
 
@@ -72,7 +76,7 @@ impl TextChunk {
     /// The segment of a sequence, and the number of the sequence in it; or why there is none.
     #[inline(always)]
     fn find(&self, index: u32) -> std::result::Result<(&Segment, u32), Loaded<'static>> {
-        if self.fatal.is_some() {
+        if self.fatal.is_some() || self.exceeds {
             return Err(Loaded::Invalid);
         }
         let segment = &self.segments[(index >> self.shift) as usize];
@@ -152,7 +156,7 @@ impl LeafChunk for TextChunk {
     // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and from there to the entry's
     // index. Each step misses the cache when sequences come from all over the window.
     fn prefetch(&self, index: u32, ahead: Ahead) {
-        if self.fatal.is_some() {
+        if self.fatal.is_some() || self.exceeds {
             return;
         }
         let Some(segment) = self.segments.get((index >> self.shift) as usize) else { return };
@@ -196,13 +200,14 @@ impl ChunkErrors for TextChunk {
         }
         let broken = {
             let mut left = self.shared.common.errors_left.lock();
-            let (mut broken, before) = (None, *left);
+            let (mut is_broken, before) = (false, *left);
             for _ in 0..if self.fatal.is_some() { ATTEMPTS } else { 1 } {
-                broken = (errors > *left).then_some(*left);
+                is_broken = errors > *left;
                 *left = left.saturating_sub(errors);
             }
             self.counted.store(before - *left, Ordering::Relaxed);
-            broken
+            // The place is that of the first attempt, or the last error where that one failed otherwise.
+            is_broken.then(|| before.min(errors - 1))
         };
         match (broken, &self.fatal) {
             (Some(before), _) => Err(self.shared.limit_error(self.id, self.shift, &self.segments, before)),

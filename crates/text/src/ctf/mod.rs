@@ -25,7 +25,7 @@ mod tests;
 mod unusual;
 mod warnings;
 
-use chunk::{ATTEMPTS, TextChunk};
+use chunk::TextChunk;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
 use cntk_reader_core::file::DataFile;
@@ -356,9 +356,9 @@ impl Deserializer for TextDeserializer {
 }
 
 impl TextFile {
-    /// Loads a chunk. Fails here, and not only in
-    /// [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit), if no number of
-    /// errors that are left can be enough.
+    /// Loads a chunk. One with more errors than the file may have fails in
+    /// [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit): that depends on the chunks before it which error
+    /// is one too many, and later chunks find none left.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {
@@ -386,7 +386,7 @@ impl TextFile {
         let tolerated = self.rules.max_errors;
         let mut errors = 0;
         let mut fatal = None;
-        let mut broken = false;
+        let mut exceeds = false;
         let mut used = 0;
         let mut in_chunk = Counts::new();
         for segment in &mut segments {
@@ -396,25 +396,16 @@ impl TextFile {
             errors += segment.errors;
             let stop = segment.stop.as_deref().cloned();
             if errors > tolerated || stop.as_ref().is_some_and(|stop| !stop.fatal) {
-                broken = true;
+                exceeds = true;
             } else if stop.is_some() {
                 fatal = stop;
             }
-            if broken || fatal.is_some() {
+            if exceeds || fatal.is_some() {
                 break;
             }
         }
         segments.truncate(used);
         self.warnings.end_chunk(&self.rules, id, &in_chunk);
-        let mut before = tolerated;
-        if fatal.is_some() {
-            before = before.min(errors.saturating_sub(1));
-            // CNTK counts the errors of all its attempts, and reports the failure of the last one.
-            broken |= errors * ATTEMPTS > tolerated;
-        }
-        if broken {
-            return Err(self.limit_error(id, shift, &segments, before));
-        }
         match fatal {
             Some(fatal) if errors == 0 => Err(self.error_of(fatal)),
             fatal => Ok(TextChunk {
@@ -422,6 +413,7 @@ impl TextFile {
                 id,
                 shift,
                 segments,
+                exceeds,
                 fatal,
                 committed: AtomicBool::new(false),
                 counted: AtomicU64::new(0),

@@ -214,13 +214,28 @@ fn errors_are_counted_when_a_chunk_is_used() {
 }
 
 #[test]
+fn a_chunk_with_more_errors_than_the_file_may_have_uses_them_up() {
+    let file = file(b"|x 1 2|s 1:1|x a\n|x 1 2|s 1:1|x b|x c|x d|x e\n|x 3 4|s 1:1|x f\n");
+    let mut options = options(&file, 3);
+    options.chunk_size = 1;
+    let deserializer = open(&options);
+    let commit = |chunk| deserializer.load(chunk).expect("loads").errors().commit();
+    assert!(commit(0).is_ok());
+    // Two errors were left.
+    let error = failure(commit(1));
+    assert_eq!(error.location().offset, Some(40), "{error}");
+    assert_eq!(failure(commit(2)).location().line, Some(3));
+}
+
+#[test]
 fn an_intolerable_error_fails_the_load_with_its_place() {
     let good = "|x 1.5 2|s 1:1 2:2\n";
     let mut text = good.repeat(100_000);
     text.insert_str(good.len() * 70_000, "|x 1 2|s 1:1 7 |s 1:1\n|x 1 2|x 1:2|s 1:1\n");
     let file = file(text.as_bytes());
     for max_errors in [0, 1] {
-        let error = failure(open(&options(&file, max_errors)).load(0));
+        let error =
+            failure(open(&options(&file, max_errors)).load(0).and_then(|chunk| chunk.errors().commit()));
         assert_eq!(error.kind(), ErrorKind::Data);
         assert_eq!(error.location().line, Some(70_001 + u64::from(max_errors)));
         assert_eq!(error.location().stream.as_deref(), Some(if max_errors == 0 { "s" } else { "x" }));

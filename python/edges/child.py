@@ -1,0 +1,20 @@
+"""A process that looks at subjects of one edge: ``python -m edges.child EDGE REPORT [--long] [--faults] NAME...``."""
+
+import sys
+from importlib import import_module
+
+from .harness import Form, Report, subjects
+
+
+def main() -> None:
+    """Has the edge look at the subjects."""
+    edge, path, *rest = sys.argv[1:]
+    form = Form.of(rest)
+    report = Report(path, form)
+    known = subjects(form, edge)
+    chosen = [known[name] for name in rest if name in known]
+    import_module(f"edges.{edge}").inside(chosen, report, form)
+
+
+if __name__ == "__main__":
+    main()
