@@ -240,7 +240,7 @@ fn without_memory_there_is_an_error_and_then_the_rest() {
             run.name,
             clean.digests
         );
-        let step = if is_long() { 1 } else { run.step };
+        let step = if is_long() { 1 } else { 5 * run.step };
         let (mut errors, mut failed) = (0, 0);
         let check = |outcome: &Outcome, what: usize| {
             assert_eq!(outcome.digests.len(), clean.digests.len(), "{}, {what}", run.name);

@@ -72,7 +72,8 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
         // well.
         let settings = [
             ("CARGO_PROFILE_RELEASE_LTO", "off"),
-            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+            // A short run compiles for longer than its tests run.
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", if project.short { "0" } else { "1" }),
             ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
             ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true"),
             ("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true"),

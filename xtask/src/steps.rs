@@ -100,7 +100,8 @@ pub const ALL: &[Step] = &[
         use_installed,
     ),
     short("replay", "golden records through the C++ header", |project| {
-        built(project)?;
+        let dist = dist::build(project)?;
+        project.part("drivers", || drivers::build(project, &dist))?;
         packages::replay(project, 1, &project.target.join("drivers"), &[])
     }),
     step("shipped", "golden records by the library as it is shipped", shipped::step),
