@@ -57,7 +57,7 @@ cargo xtask COMMAND [OPTIONS]
       --keep-going         goes on after a step that failed
       --long               all steps in their long form: ten times as many random cases, faults at every call, 500 kills;
                            examples/distributed under Ray too; each crate with each feature alone, the Python tests in the checkout too,
-                           Rust tests as the library is shipped
+                           its package built from source, Rust tests as the library is shipped
   bench                    times reading of generated data, and records the result under benches/record
       --counts             its instructions, by Callgrind
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
