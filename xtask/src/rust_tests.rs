@@ -13,6 +13,9 @@ use tooling::{Tally, dist, joint, libtest, machine};
 /// The folder of the command-line tool.
 const TOOL: &str = "cli";
 
+/// Random cases of a property that names no number, instead of 256.
+const CASES: &str = "32";
+
 /// Programs that run for long. They begin first, so that none of them runs alone at the end.
 const LONG: &[&str] = &[
     "allocation_failure",
@@ -65,7 +68,10 @@ fn programs(project: &Project, is_chosen: impl Fn(&Executable) -> bool) -> Resul
     let programs = joint::build(project)?;
     let works = programs.iter().filter(|program| is_chosen(program)).map(|program| {
         let run = project.run(&program.path).named(&program.name).folder(&program.folder);
-        let run = if project.long { run.env("CNTK_READER_TEST_LONG", "1") } else { run };
+        let run = match project.long {
+            true => run.env("CNTK_READER_TEST_LONG", "1"),
+            false => run.env("PROPTEST_CASES", CASES),
+        };
         Work { name: program.name.clone(), run }
     });
     Ok(works.collect())
