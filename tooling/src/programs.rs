@@ -52,7 +52,8 @@ pub struct Done {
     pub time: Duration,
 }
 
-/// Runs programs in this order, `at_once` at a time. The slowest comes first in the result.
+/// Runs programs in this order, `at_once` at a time. After a failure no further one begins. The slowest comes first in the
+/// result.
 pub fn run_all(works: impl IntoIterator<Item = Work>, at_once: usize) -> Vec<Done> {
     let works: Mutex<VecDeque<Work>> = Mutex::new(works.into_iter().collect());
     let done = Mutex::new(Vec::new());
@@ -63,6 +64,9 @@ pub fn run_all(works: impl IntoIterator<Item = Work>, at_once: usize) -> Vec<Don
                 while let Some(Work { name, run }) = take() {
                     let clock = Instant::now();
                     let outcome = run.go();
+                    if outcome.is_err() {
+                        works.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                    }
                     let ended = Done { name, outcome, time: clock.elapsed() };
                     done.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
                 }

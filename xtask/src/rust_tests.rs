@@ -16,21 +16,23 @@ const TOOL: &str = "cli";
 /// Random cases of a property that names no number, instead of 256.
 const CASES: &str = "32";
 
-/// Programs that run for long. They begin first, so that none of them runs alone at the end.
-const LONG: &[&str] = &[
-    "allocation_failure",
-    "cntk_reader_text",
+/// Programs that begin first: those that run for long, so that none of them runs alone at the end, and those that notice
+/// most faults.
+const FIRST: &[&str] = &[
     "cntk_reader_engine",
-    "cntk_reader_core",
-    "cntk_reader",
-    "faults",
-    "formats",
-    "reading",
+    "allocation_failure",
     "model",
     "golden",
+    "reading",
+    "cntk_reader_text",
+    "cntk_reader",
+    "faults",
+    "memory",
+    "storage",
+    "cntk_reader_core",
+    "formats",
     "images_decode",
     "cancel",
-    "storage",
 ];
 
 /// Runs the tests of the library; unless the run is short, also the examples of its documentation
@@ -39,7 +41,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     let clock = Instant::now();
     let mut works = programs(project, |program| program.folder != project.path(TOOL))?;
     say!("      compiled in {:.0} s", clock.elapsed().as_secs_f64());
-    works.sort_by_key(|work| LONG.iter().position(|name| *name == work.name).unwrap_or(LONG.len()));
+    works.sort_by_key(|work| FIRST.iter().position(|name| *name == work.name).unwrap_or(FIRST.len()));
     if !project.short {
         let examples = dist::release(project, "test").args(packages::library()).arg("--doc");
         works.push(Work { name: "examples of the documentation".to_owned(), run: examples });
