@@ -16,10 +16,14 @@ import cntk_reader
 from cntk_reader import MinibatchSource
 
 from .harness import Form, Problem, Report, Subject, Tally, chosen_names, settles, spawn, subjects
-from .operations import Operation, Place, Step
+from .operations import Operation, Place
+from .steps import Step
 
 #: Where collections happen: at the lines of these files.
-FILES = (str(Path(cntk_reader.__file__).parent) + os.sep, str(Path(__file__).parent / "operations.py"))
+FILES = (
+    str(Path(cntk_reader.__file__).parent) + os.sep,
+    *(str(Path(__file__).parent / name) for name in ("operations.py", "steps.py")),
+)
 
 
 def run(form: Form) -> Tally:

@@ -17,17 +17,8 @@ from typing import Any
 import numpy as np
 
 from .harness import Subject
-from .operations import (
-    OPERATIONS,
-    TEXT,
-    Held,
-    Operation,
-    Place,
-    Step,
-    in_middle,
-    open_text,
-    read,
-)
+from .operations import OPERATIONS, TEXT, Operation, Place, open_text, read
+from .steps import Held, Step, in_middle
 
 #: The broken operations of each edge by name.
 FAULTS: dict[str, dict[str, Subject]] = {

@@ -22,7 +22,8 @@ import cntk_reader
 import numpy as np
 
 from . import FOLDER
-from .operations import STEPS, Operation, Place, Step, available
+from .operations import Operation, Place, available
+from .steps import STEPS, Step
 
 #: What an edge is tried on.
 Subject = Union[Operation, Step]

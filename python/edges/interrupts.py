@@ -22,7 +22,8 @@ from cntk_reader import MinibatchSource, ReaderError
 
 from . import users
 from .harness import Form, Problem, Report, Subject, Tally, calls_in_progress, counted_files, settles, spawn, subjects
-from .operations import Place, Step, left
+from .operations import Place
+from .steps import Step, left
 
 #: The Python code that is interrupted: that of the package, and that of users which it calls.
 FILES = (str(Path(cntk_reader.__file__).parent) + os.sep, users.__file__)

@@ -15,7 +15,8 @@ from cntk_reader import MinibatchSource, ReaderError
 
 from .debug import NO_DEBUG_BUILD, debug_build
 from .harness import Form, Problem, Report, Subject, Tally, chosen_names, spawn, subjects
-from .operations import Place, Step, left, whole
+from .operations import Place, whole
+from .steps import Step, left
 
 try:
     import _testcapi

@@ -16,7 +16,8 @@ from pathlib import Path
 from cntk_reader import MinibatchSource, ReaderError
 
 from .harness import Form, Problem, Report, Subject, Tally, chosen_names, settles, spawn, subjects
-from .operations import OPERATIONS, TEXT, Operation, Place, Step, left, open_text
+from .operations import OPERATIONS, TEXT, Operation, Place, open_text
+from .steps import Step, left
 
 #: Steps that work in the child of a fork: they do not ask the reader yet, or not any more.
 WITHOUT_READER = (

@@ -9,7 +9,8 @@ from typing import Any
 from cntk_reader import ReaderError
 
 from .harness import Form, Problem, Report, Subject, Tally, calls_in_progress, chosen_names, settles, spawn, subjects
-from .operations import Place, Step, left
+from .operations import Place
+from .steps import Step, left
 
 #: Frames that may be left for a call, and attempts at each number in a row that end the search.
 MOST = 120

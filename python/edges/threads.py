@@ -16,7 +16,8 @@ from cntk_reader import ReaderError
 
 from .harness import Form, Problem, Report, Subject, Tally, chosen_names, settles, spawn, subjects
 from .interrupts import OfOperation, OfStep, Points
-from .operations import Operation, Place, Step
+from .operations import Operation, Place
+from .steps import Step
 
 #: The variable that says in which way to look.
 MODE = "CNTK_READER_EDGES_MODE"
