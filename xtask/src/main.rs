@@ -51,7 +51,7 @@ cargo xtask COMMAND [OPTIONS]
   build                    everything in release mode: library, headers and CMake package under target/dist,
                            drivers under target/drivers, examples under target/examples
   demo                     trains a digit classifier from C++, stops and resumes it, compares the weights, checks its accuracy
-  test [STEP ...]          the short run: Rust, C and C++, Python and the tool, in about ten minutes on two CPUs
+  test [STEP ...]          the short run: Rust, C and C++, Python and the tool, in about a quarter of an hour on two CPUs
       --all                all steps, as before a change is merged: also lints, real CNTK, sanitizers, examples, packages
       --list               names the steps
       --keep-going         goes on after a step that failed
