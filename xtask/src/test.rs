@@ -34,12 +34,12 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
             option => return Err(option.unexpected().into()),
         }
     }
-    project.short = !all && names.is_empty();
     let is_chosen = |step: &&Step| match names.is_empty() {
         true => all || step.is_short,
         false => names.contains(&step.name),
     };
     let chosen: Vec<&Step> = ALL.iter().filter(is_chosen).collect();
+    project.short = !all && chosen.iter().all(|step| step.is_short);
     run(&project, &chosen, keep_going)
 }
 
@@ -47,7 +47,8 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let clock = Instant::now();
     let are_all = steps.len() == ALL.len();
-    let ahead = (are_all || project.short).then(|| Ahead::start(project));
+    let has_python = || steps.len() > 1 && steps.iter().any(|step| step.name == "python");
+    let ahead = (are_all || project.short && has_python()).then(|| Ahead::start(project));
     // A verbose command shows what programs print as it comes, and so of one step at a time.
     let two_at_once = are_all && !project.verbose && tooling::machine::cores() > 1;
     let mut tallies = run_all(project, steps, keep_going, two_at_once);
