@@ -286,7 +286,8 @@ _MOST_COPIES = 8
 
 
 def _number_of(device: torch.device) -> int:
-    return torch.cuda.current_device() if device.index is None else device.index
+    number: int = torch.cuda.current_device() if device.index is None else device.index
+    return number
 
 
 class _Copies:
