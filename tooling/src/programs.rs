@@ -52,8 +52,8 @@ pub struct Done {
     pub time: Duration,
 }
 
-/// Runs programs in this order, `at_once` at a time. After a failure no further one begins. The slowest comes first in the
-/// result.
+/// Runs programs in this order, `at_once` at a time. A failure is shown at once, and no further program begins after it. The
+/// slowest comes first in the result.
 pub fn run_all(works: impl IntoIterator<Item = Work>, at_once: usize) -> Vec<Done> {
     let works: Mutex<VecDeque<Work>> = Mutex::new(works.into_iter().collect());
     let done = Mutex::new(Vec::new());
@@ -64,7 +64,8 @@ pub fn run_all(works: impl IntoIterator<Item = Work>, at_once: usize) -> Vec<Don
                 while let Some(Work { name, run }) = take() {
                     let clock = Instant::now();
                     let outcome = run.go();
-                    if outcome.is_err() {
+                    if let Err(error) = &outcome {
+                        say!("      {name} FAILED:\n{error:#}");
                         works.lock().unwrap_or_else(PoisonError::into_inner).clear();
                     }
                     let ended = Done { name, outcome, time: clock.elapsed() };
@@ -85,15 +86,15 @@ pub fn slowest(done: &[Done]) -> String {
     named.map(|done| format!("{} {:.0} s", done.name, done.time.as_secs_f64())).collect::<Vec<_>>().join(", ")
 }
 
-/// The outputs of programs; an error with all failures if one failed.
+/// The outputs of programs; an error with their names if some failed.
 pub fn outputs(done: Vec<Done>) -> Result<Vec<String>> {
     let (mut outputs, mut failures) = (Vec::new(), Vec::new());
     for Done { name, outcome, .. } in done {
         match outcome {
             Ok(output) => outputs.push(output),
-            Err(error) => failures.push(format!("{name}:\n{error:#}")),
+            Err(_) => failures.push(name),
         }
     }
-    anyhow::ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
+    anyhow::ensure!(failures.is_empty(), "failed: {}", failures.join(", "));
     Ok(outputs)
 }

@@ -20,10 +20,10 @@ const CASES: &str = "32";
 /// most faults.
 const FIRST: &[&str] = &[
     "cntk_reader_engine",
-    "allocation_failure",
-    "model",
     "golden",
+    "model",
     "reading",
+    "allocation_failure",
     "cntk_reader_text",
     "cntk_reader",
     "faults",
