@@ -1,6 +1,7 @@
 //! Memory is bounded by the randomization window, however large the data are, and an index is small.
 //!
-//! The windowed data, text and speech, are 100 MB each, 200 MB in the long form, unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
+//! The windowed data, text and speech, are 100 MB each, 200 MB in the long form, unless the
+//! environment variable `CNTK_READER_BIG_MB` says otherwise.
 
 mod common;
 
@@ -168,7 +169,8 @@ fn sequences() -> u64 {
     if testing::is_long() { 10_000_000 } else { 2_000_000 }
 }
 
-/// Bytes that may be in memory once the index is complete: 16 for each sequence, and 40 MB for the program itself.
+/// Bytes that may be in memory once the index is complete: 16 for each sequence, and 40 MB for the
+/// program itself.
 fn index_limit() -> u64 {
     40 * MEGABYTE + 16 * sequences()
 }

@@ -52,8 +52,8 @@ pub struct Done {
     pub time: Duration,
 }
 
-/// Runs programs in this order, `at_once` at a time. A failure is shown at once, and no further program begins after it. The
-/// slowest comes first in the result.
+/// Runs programs in this order, `at_once` at a time. A failure is shown at once, and no further
+/// program begins after it. The slowest comes first in the result.
 pub fn run_all(works: impl IntoIterator<Item = Work>, at_once: usize) -> Vec<Done> {
     let works: Mutex<VecDeque<Work>> = Mutex::new(works.into_iter().collect());
     let done = Mutex::new(Vec::new());

@@ -31,7 +31,8 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Begins, if there is more than one processor. A short run needs the environment of Python alone.
+    /// Begins, if there is more than one processor. A short run needs the environment of Python
+    /// alone.
     pub fn start(project: &Project) -> Ahead {
         let project = Project { verbose: false, silent: true, ..project.clone() };
         let is_over = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: how many small changes of a module its unit tests notice, by cargo-mutants.
+//! `cargo xtask mutants`: how many small changes of a module its unit tests notice, by
+//! cargo-mutants.
 
 use anyhow::{Context, Result, bail};
 use lexopt::Parser;

@@ -16,8 +16,8 @@ const TOOL: &str = "cli";
 /// Random cases of a property that names no number, instead of 256.
 const CASES: &str = "32";
 
-/// Programs that begin first: those that run for long, so that none of them runs alone at the end, and those that notice
-/// most faults.
+/// Programs that begin first: those that run for long, so that none of them runs alone at the end,
+/// and those that notice most faults.
 const FIRST: &[&str] = &[
     "cntk_reader_engine",
     "golden",

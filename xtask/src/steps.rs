@@ -1,5 +1,5 @@
-//! The steps of `cargo xtask test --all`, quick ones first. Each builds what it needs, so each can run
-//! alone.
+//! The steps of `cargo xtask test --all`, quick ones first. Each builds what it needs, so each can
+//! run alone.
 
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{

@@ -1,4 +1,5 @@
-//! The parts of a source that is open: the reader, which one thread at a time uses, and how it ends.
+//! The parts of a source that is open: the reader, which one thread at a time uses, and how it
+//! ends.
 
 use crate::ending::{detached, is_ending};
 use crate::errors::{IntoPython, guarded};

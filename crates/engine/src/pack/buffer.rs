@@ -119,13 +119,14 @@ impl AlignedBuffer {
         Ok(())
     }
 
-    /// Page-locks what was used of a large buffer. Small ones share their pages with other memory, and are quickly copied.
+    /// Page-locks what was used of a large buffer. Small ones share their pages with other memory,
+    /// and are quickly copied.
     pub fn lock_pages(&mut self, by: &Arc<dyn PageLock>) {
         let has_pages = matches!(self.memory, Memory::Pages(_));
         if has_pages && self.locked.as_ref().is_none_or(|locked| locked.size < self.used) {
             self.locked = None;
-            // SAFETY: `used` is a former or present `size`, so these bytes are allocated and initialized as in `bytes`;
-            // `&mut self` keeps everyone else from them.
+            // SAFETY: `used` is a former or present `size`, so these bytes are allocated and
+            // initialized as in `bytes`; `&mut self` keeps everyone else from them.
             let used = unsafe { std::slice::from_raw_parts(self.memory.start(), self.used) };
             self.locked = Locked::new(by, used);
         }

@@ -1,4 +1,5 @@
-//! What the minibatches of one reader have in common: a count of their memory, and whether it is page-locked.
+//! What the minibatches of one reader have in common: a count of their memory, and whether it is
+//! page-locked.
 
 use super::buffer::AlignedBuffer;
 use cntk_reader_core::memory::Meter;
@@ -7,14 +8,15 @@ use std::sync::{Arc, OnceLock};
 
 /// Page-locks memory, so that a device can copy from it directly and asynchronously.
 ///
-/// The caller copies from memory that returns to the reader's pool when its minibatch is dropped, and is then overwritten.
-/// So it must keep each minibatch until the device has copied it.
+/// The caller copies from memory that returns to the reader's pool when its minibatch is dropped,
+/// and is then overwritten. So it must keep each minibatch until the device has copied it.
 pub trait PageLock: Send + Sync {
-    /// Page-locks memory that stays where it is until [`unlock`](PageLock::unlock). False if that failed: the memory stays
-    /// pageable, and is as usable as before. Called on any thread.
+    /// Page-locks memory that stays where it is until [`unlock`](PageLock::unlock). False if that
+    /// failed: the memory stays pageable, and is as usable as before. Called on any thread.
     fn lock(&self, memory: &[u8]) -> bool;
 
-    /// Undoes [`lock`](PageLock::lock) for the memory that begins at this address, before it is freed.
+    /// Undoes [`lock`](PageLock::lock) for the memory that begins at this address, before it is
+    /// freed.
     fn unlock(&self, address: usize);
 }
 
@@ -121,7 +123,8 @@ mod tests {
         let sizes = || fake.locked.lock().values().copied().collect::<Vec<_>>();
         drop(filled(&mut pool, 1000));
         assert_eq!(sizes(), []);
-        // The block is used again and locked once; it is locked anew where a minibatch uses more of it, or it has moved.
+        // The block is used again and locked once; it is locked anew where a minibatch uses more of
+        // it, or it has moved.
         for (samples, size) in
             [(1 << 20, 1 << 20), (1000, 1 << 20), (5 << 18, 5 << 18), (1 << 20, 5 << 18), (1 << 22, 1 << 22)]
         {

@@ -271,7 +271,8 @@ impl MinibatchPool {
         MinibatchPool { free_list: Arc::new(free_list), stock: Vec::new(), memory: self.memory.clone() }
     }
 
-    /// Counts the memory of a minibatch whose content is complete, and page-locks it if the reader was asked to.
+    /// Counts the memory of a minibatch whose content is complete, and page-locks it if the reader
+    /// was asked to.
     pub(super) fn finish(&self, minibatch: &mut Minibatch) {
         minibatch.count_memory(self.memory.meter());
         minibatch.streams.iter_mut().for_each(|stream| self.memory.lock(&mut stream.block));

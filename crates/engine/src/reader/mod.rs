@@ -323,8 +323,9 @@ impl Reader {
         self.inspection.memory(self.memory.meter().bytes())
     }
 
-    /// Page-locks the large blocks of minibatches packed from now on, so that a device can copy from them directly. Whoever
-    /// copies keeps each minibatch until the device is done. Only the first call has an effect.
+    /// Page-locks the large blocks of minibatches packed from now on, so that a device can copy
+    /// from them directly. Whoever copies keeps each minibatch until the device is done. Only the
+    /// first call has an effect.
     pub fn lock_pages(&self, by: Arc<dyn PageLock>) {
         self.memory.lock_pages(by);
     }

@@ -137,8 +137,8 @@ pub(super) struct ParallelPacker {
 }
 
 impl ParallelPacker {
-    /// A packer with this many threads at most, at least one: the one that has the packer, and helpers. `memory` is that of its
-    /// minibatches.
+    /// A packer with this many threads at most, at least one: the one that has the packer, and
+    /// helpers. `memory` is that of its minibatches.
     pub(super) fn new(threads: usize, memory: &MinibatchMemory) -> ParallelPacker {
         let pool = MinibatchPool::of_memory(memory);
         // Beside all threads that pack a caller may help.

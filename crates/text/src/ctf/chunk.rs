@@ -206,7 +206,8 @@ impl ChunkErrors for TextChunk {
                 *left = left.saturating_sub(errors);
             }
             self.counted.store(before - *left, Ordering::Relaxed);
-            // The place is that of the first attempt, or the last error where that one failed otherwise.
+            // The place is that of the first attempt, or the last error where that one failed
+            // otherwise.
             is_broken.then(|| before.min(errors - 1))
         };
         match (broken, &self.fatal) {

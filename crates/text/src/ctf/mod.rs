@@ -357,8 +357,8 @@ impl Deserializer for TextDeserializer {
 
 impl TextFile {
     /// Loads a chunk. One with more errors than the file may have fails in
-    /// [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit): that depends on the chunks before it which error
-    /// is one too many, and later chunks find none left.
+    /// [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit): that depends on the
+    /// chunks before it which error is one too many, and later chunks find none left.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {
