@@ -88,13 +88,9 @@ pub fn edges(project: &Project) -> Result<Tally> {
     let run = if project.long { run.arg("--long") } else { run };
     let run = variables(project)?.into_iter().fold(run, |run, (name, value)| run.env(name, value));
     let output = run.output()?;
+    output.lines().for_each(|line| say!("      {line}"));
     // A line for each edge: `interrupts: 123 cases, 0 problems, ...`
-    let cases = output.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(": ")?;
-        rest.split_once(" cases, ")?.0.parse::<usize>().ok()
-    });
-    output.lines().filter(|line| line.contains("skipped: ")).for_each(|line| say!("    {line}"));
-    Tally::passed(cases.sum())
+    Tally::passed(output.lines().filter(|line| line.contains(" cases, 0 problems, ")).count())
 }
 
 /// Where a Python looks for packages.
