@@ -21,7 +21,7 @@ from models import KINDS
 #: Seeds that are tried for each fault, and how many corrupted cases are enough.
 _SEEDS = 60
 _ENOUGH = 5
-#: What each kind must have been tried with.
+#: Faults that each kind must have been tried with.
 _NEEDED = {"drop_sequence", "change_value", "swap_sequences"}
 
 

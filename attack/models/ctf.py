@@ -14,7 +14,7 @@ from rules import ctf, layout, numbers, order
 
 _NAMES = ["x", "y", "ab", "abc", "q", "Q", "feat_1", "l"]
 _DTYPES = ["uint8", "int16", "int32", "int64", "bool", "float16", "float32", "float64"]
-#: What makes a text malformed, or only odd.
+#: Pieces that make a text malformed, or only odd.
 _NOISE = [
     b"|#", b"|# a | b", b"|# c |# d", b"||", b"| x", b"|", b"|zz 1 2", b"|much_too_long 3", b"|x",
     b"\r", b"\v", b"\x00", b"\x80", b"\x7f", b"\t", b"  ", b"\n", b"\n\n", b"\r\n", b" \n", b"#",

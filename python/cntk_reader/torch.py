@@ -298,7 +298,7 @@ class _Copies:
         self._pending: deque[tuple[torch.cuda.Event, object]] = deque()
 
     def start(self, minibatch: Minibatch, converted: object) -> object:
-        """What ``convert`` made of a minibatch, with its tensors on the device."""
+        """The result of ``convert``, with its tensors on the device."""
         try:
             return _copied(converted, self._device)
         finally:

@@ -25,7 +25,7 @@ from . import FOLDER
 from .operations import Operation, Place, available
 from .steps import STEPS, Step
 
-#: What an edge is tried on.
+#: The subjects of an edge.
 Subject = Union[Operation, Step]
 
 #: Modules that take long to import. The short form leaves out operations that need them.
@@ -58,7 +58,7 @@ class Form:
 
 @dataclass
 class Tally:
-    """What a run has found."""
+    """The findings of a run."""
 
     cases: int = 0
     problems: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def chosen_names(known: dict[str, Subject], form: Form, first: int = 0) -> list[
 
 
 class Report:
-    """What a process says about its subjects."""
+    """The report of a process about its subjects."""
 
     def __init__(self, path: str, form: Form) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

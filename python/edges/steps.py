@@ -37,7 +37,7 @@ class Step:
     name: str
     begin: Callable[[Place], Held]
     call: Callable[[Held], object]
-    #: What is left before and after the call.
+    #: The minibatches that are left before and after the call.
     before: object
     after: object
 

@@ -76,7 +76,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// What became of the mutants of a module.
+/// The outcomes of the mutants of a module.
 struct Found {
     caught: usize,
     timed_out: usize,

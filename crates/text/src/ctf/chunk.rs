@@ -43,11 +43,14 @@ impl TextChunk {
         self.segments.iter().map(|segment| segment.skipped.len() as u64).sum()
     }
 
+    /// Whether reading ended before the end of the chunk: nothing is delivered.
+    fn is_cut(&self) -> bool {
+        self.fatal.is_some() || self.exceeds
+    }
+
     /// Whether it has errors, or sequences that were left out.
     fn has_errors(&self) -> bool {
-        self.fatal.is_some()
-            || self.exceeds
-            || self.segments.iter().any(|segment| segment.errors > 0 || !segment.skipped.is_empty())
+        self.is_cut() || self.segments.iter().any(|segment| segment.errors > 0 || !segment.skipped.is_empty())
     }
 
     /// Adds to the file's count of sequences that were left out, and logs both numbers.
@@ -76,7 +79,7 @@ impl TextChunk {
     /// The segment of a sequence, and the number of the sequence in it; or why there is none.
     #[inline(always)]
     fn find(&self, index: u32) -> std::result::Result<(&Segment, u32), Loaded<'static>> {
-        if self.fatal.is_some() || self.exceeds {
+        if self.is_cut() {
             return Err(Loaded::Invalid);
         }
         let segment = &self.segments[(index >> self.shift) as usize];
@@ -156,7 +159,7 @@ impl LeafChunk for TextChunk {
     // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and from there to the entry's
     // index. Each step misses the cache when sequences come from all over the window.
     fn prefetch(&self, index: u32, ahead: Ahead) {
-        if self.fatal.is_some() || self.exceeds {
+        if self.is_cut() {
             return;
         }
         let Some(segment) = self.segments.get((index >> self.shift) as usize) else { return };
