@@ -25,6 +25,7 @@ use common::child;
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,10 @@ static BEHAVIOR: AtomicUsize = AtomicUsize::new(0);
 const ENDS_ITS_THREAD: usize = 1;
 const SAYS_WHY_AND_SUCCEEDS: usize = 2;
 const TAKES_LONG: usize = 3;
+const ENDS_CALLBACKS: usize = 4;
+
+/// Two callbacks meet here.
+static AT_THE_END: Barrier = Barrier::new(2);
 
 unsafe extern "C-unwind" {
     /// Unwinds the stack, which Rust's declaration in the crate `libc` does not say.
@@ -63,6 +68,10 @@ unsafe extern "C-unwind" fn load(
                 cntk_reader_failure_set_message(failure, c"given up".as_ptr(), usize::MAX);
             },
             TAKES_LONG => std::thread::sleep(Duration::from_millis(300)),
+            ENDS_CALLBACKS => {
+                AT_THE_END.wait();
+                cntk_reader_callbacks_end();
+            }
             _ => {}
         }
     }
@@ -177,6 +186,12 @@ fn child() {
             thread.join().expect("no panic");
             assert_eq!(LOADS.load(Ordering::SeqCst), loads, "loads after the end of callbacks");
         }
+        "two callbacks end callbacks" => {
+            BEHAVIOR.store(ENDS_CALLBACKS, Ordering::SeqCst);
+            let thread = std::thread::spawn(|| child::say(&read(open())));
+            child::say(&read(reader));
+            thread.join().expect("no panic");
+        }
         _ => unreachable!(),
     }
     // SAFETY: the handle comes from a box.
@@ -215,4 +230,11 @@ fn a_callback_that_says_why_it_fails_has_failed_whatever_it_returns() {
 fn no_callback_runs_after_callbacks_have_ended() {
     let said = run("callbacks end");
     assert!(said[0].contains("The process ends"), "{said:?}");
+}
+
+#[test]
+fn two_callbacks_may_end_callbacks_at_once() {
+    let said = run("two callbacks end callbacks");
+    assert!(said.iter().all(|line| line.contains("The process ends")), "{said:?}");
+    assert_eq!(said.len(), 2);
 }

@@ -7,7 +7,7 @@ use crate::{
     repository, rust_tests, sanitize, schedules, shipped, symbols, torch, trust,
 };
 use anyhow::Result;
-use examples::{csharp, demo, images, mpi, speech};
+use examples::{csharp, demo, ends, images, mpi, speech};
 use tooling::project::Project;
 use tooling::tools::{self, Tool};
 use tooling::{Tally, dist, drivers, joint};
@@ -153,6 +153,7 @@ pub const ALL: &[Step] = &[
         "the examples of images: a classifier learns and resumes, contact sheets; the guide's programs and pictures",
         images::step,
     ),
+    step("ends", "the examples end by signals, stops, damaged and missing data, and closed output", ends::step),
     step("guide", "the pages of the guide: files saved, commands run, their output compared", guide::step),
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)

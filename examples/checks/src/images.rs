@@ -4,7 +4,7 @@
 use crate::demo::Training;
 use crate::example;
 use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tooling::dist::{self, Dist};
 use tooling::document::{Block, blocks};
 use tooling::project::{Project, empty_folder};
@@ -62,6 +62,15 @@ pub fn step(project: &Project) -> Result<Tally> {
     training.resume(project)?;
     let guide = Guide { project, dist: &dist, folder: &folder };
     Ok(Tally::passed(2)?.and(guide.run()?))
+}
+
+/// The folder of the pictures, which are made unless the step has done so.
+pub fn corpus(project: &Project) -> Result<PathBuf> {
+    let folder = project.target.join("xtask/images/corpus");
+    if !FILES.iter().all(|file| folder.join(file).is_file()) {
+        make(project, &folder)?;
+    }
+    Ok(folder)
 }
 
 /// Makes the pictures in an empty folder.

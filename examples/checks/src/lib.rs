@@ -6,6 +6,7 @@ extern crate tooling;
 
 pub mod csharp;
 pub mod demo;
+pub mod ends;
 pub mod images;
 pub mod mpi;
 pub mod speech;

@@ -4,7 +4,7 @@
 use crate::demo::Training;
 use crate::example;
 use anyhow::{Context, Result, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tooling::dist::{self, Dist};
 use tooling::project::{Project, empty_folder};
 use tooling::{Tally, drivers, python, tools};
@@ -81,6 +81,15 @@ fn guide(project: &Project, dist: &Dist, folder: &Path) -> Result<Tally> {
     let again = run.arg("guide.py").output()?;
     ensure!(again == printed, "The guide's Python program printed\n{again}\ninstead of\n{printed}");
     Tally::passed(2)
+}
+
+/// The folder of the corpus, which are made unless the step has done so.
+pub fn corpus(project: &Project) -> Result<PathBuf> {
+    let folder = project.target.join("xtask/speech/corpus");
+    if !FILES.iter().all(|file| folder.join(file).is_file()) {
+        make(project, &folder)?;
+    }
+    Ok(folder)
 }
 
 /// Makes the corpus in an empty folder.

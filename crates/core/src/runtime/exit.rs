@@ -44,6 +44,8 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 static HAS_STRAGGLERS: AtomicBool = AtomicBool::new(false);
 /// The thread that runs the handler: destructors that it runs afterwards may still be foreign code.
 static CLOSER: AtomicUsize = AtomicUsize::new(0);
+/// Threads that run the handler. Callbacks may end the process on several threads at once.
+static CLOSING: AtomicUsize = AtomicUsize::new(0);
 /// Threads that are parked for good.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 /// Pieces of work that foreign threads have done.
@@ -206,23 +208,26 @@ pub fn others_inside() -> bool {
 /// most.
 pub extern "C" fn close() {
     refuse();
-    // The thread that ends the process may do so from inside.
-    let own = DEPTH.get();
+    CLOSING.fetch_add(1, Ordering::SeqCst);
     let begin = Instant::now();
     let deadline = if HAS_STRAGGLERS.load(Ordering::SeqCst) { begin } else { begin + LONGEST_WAIT };
-    while INSIDE.load(Ordering::SeqCst) > own {
-        if Instant::now() >= deadline {
-            HAS_STRAGGLERS.store(true, Ordering::SeqCst);
-            break;
+    // The thread that ends the process may do so from inside.
+    outside(|| {
+        while INSIDE.load(Ordering::SeqCst) > 0 {
+            if Instant::now() >= deadline {
+                HAS_STRAGGLERS.store(true, Ordering::SeqCst);
+                break;
+            }
+            std::thread::sleep(POLL);
         }
-        std::thread::sleep(POLL);
-    }
+    });
     // Threads of a parent process do not exist here.
     let here = |(process, threads): &(Process, Weak<dyn ForeignThreads>)| {
         process.is_current().then(|| threads.upgrade()).flatten()
     };
     let all: Vec<_> = THREADS.lock().iter().filter_map(here).collect();
     all.iter().for_each(|threads| threads.end(deadline));
+    CLOSING.fetch_sub(1, Ordering::SeqCst);
 }
 
 fn this_thread() -> usize {
@@ -323,9 +328,11 @@ mod unwinding {
     pub fn refuse_cancel() {}
 }
 
-/// Waits for a thread to end, until `deadline` at most.
+/// Waits for a thread to end, until `deadline` at most, and not while another thread ends the process as well: it may be
+/// this one.
 pub(crate) fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant) {
-    let is_waiting = || Instant::now() < deadline && PARKED.load(Ordering::SeqCst) == 0;
+    let is_lost = || PARKED.load(Ordering::SeqCst) > 0 || CLOSING.load(Ordering::SeqCst) > 1;
+    let is_waiting = || Instant::now() < deadline && !is_lost();
     while !sync::is_finished(&thread) && is_waiting() {
         std::thread::sleep(POLL);
     }
