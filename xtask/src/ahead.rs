@@ -1,11 +1,11 @@
-//! What later steps of `cargo xtask test --all` wait for, begun beside the first steps.
+//! Builds and downloads for later steps of `cargo xtask test --all`, begun beside the first steps.
 //!
 //! Compiling one large crate keeps one processor busy for most of the time, and the tests after it
-//! sleep now and then. So the fuzz targets, the libraries for C and the modules for CNTK are built
+//! sleep now and then. So the modules for CNTK, and in the long form the fuzz targets, are built
 //! while the first steps run, and PyTorch is downloaded. A step that needs one of them waits for
-//! the lock that it is made under, and finds it ready. What fails here is tried again by its step,
-//! which says why. The tool is not built here: its own tests have cargo put another program in the
-//! same place.
+//! the lock that it is made under, and finds it ready. A failure here is ignored: the step tries
+//! again, and reports it. The tool is not built here: its own tests have cargo put another program
+//! in the same place.
 
 use anyhow::Result;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use tooling::{python, pytorch};
 
 type Work = fn(&Project) -> Result<()>;
 
-/// What is built. Fuzz targets are compiled in a folder of their own, so clippy and tests do not
+/// Builds. Fuzz targets are compiled in a folder of their own, so clippy and tests do not
 /// have to wait for them; the rest is made of the library that tests have compiled by then.
-const BUILDS: &[Work] = &[fuzz_runs::build_ahead, dropin::modules];
+const BUILDS: &[Work] =
+    &[|project| if project.long { fuzz_runs::build_ahead(project) } else { Ok(()) }, dropin::modules];
 
-/// What is downloaded.
+/// Downloads.
 const DOWNLOADS: &[Work] =
     &[|project| python::environment(project).map(drop), |project| pytorch::environment(project).map(drop)];
 

@@ -13,8 +13,9 @@ use tooling::{Tally, dist, joint, libtest, machine};
 /// The folder of the command-line tool.
 const TOOL: &str = "cli";
 
-/// Random cases of a property that names no number, instead of 256.
-const CASES: &str = "32";
+/// Random cases of a property that names no number, in the long form. Otherwise
+/// `.cargo/config.toml` says how many.
+const LONG_CASES: &str = "256";
 
 /// Programs that begin first: those that run for long, so that none of them runs alone at the end,
 /// and those that notice most faults.
@@ -71,8 +72,8 @@ fn programs(project: &Project, is_chosen: impl Fn(&Executable) -> bool) -> Resul
     let works = programs.iter().filter(|program| is_chosen(program)).map(|program| {
         let run = project.run(&program.path).named(&program.name).folder(&program.folder);
         let run = match project.long {
-            true => run.env("CNTK_READER_TEST_LONG", "1"),
-            false => run.env("PROPTEST_CASES", CASES),
+            true => run.env("CNTK_READER_TEST_LONG", "1").env("PROPTEST_CASES", LONG_CASES),
+            false => run,
         };
         Work { name: program.name.clone(), run }
     });

@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask test --all`, quick ones first. Each builds what it needs, so each can
+//! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can
 //! run alone.
 
 use crate::packages::{self, BENCHES, ORACLE};
@@ -12,6 +12,28 @@ use tooling::project::Project;
 use tooling::tools::{self, Tool};
 use tooling::{Tally, dist, drivers, joint};
 
+/// The forms of a run of steps. Each has the steps of those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// `cargo xtask test`.
+    Short,
+    /// `cargo xtask test --all`.
+    All,
+    /// `cargo xtask test --long`.
+    Long,
+}
+
+impl Form {
+    /// Its name in the list of steps.
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Short => "short",
+            Form::All => "all",
+            Form::Long => "long",
+        }
+    }
+}
+
 /// A step.
 pub struct Step {
     /// Its name.
@@ -20,19 +42,23 @@ pub struct Step {
     pub what: &'static str,
     /// Runs it. An error counts as one failed check.
     pub work: fn(&Project) -> Result<Tally>,
-    /// Part of the short run.
-    pub is_short: bool,
+    /// The shortest run that it is part of.
+    pub form: Form,
     /// Other steps may run beside it: of what they make it needs the library alone, and it makes
     /// nothing that they need.
     pub is_apart: bool,
 }
 
 const fn step(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
-    Step { name, what, work, is_short: false, is_apart: false }
+    Step { name, what, work, form: Form::All, is_apart: false }
 }
 
 const fn short(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
-    Step { is_short: true, ..step(name, what, work) }
+    Step { form: Form::Short, ..step(name, what, work) }
+}
+
+const fn long(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
+    Step { form: Form::Long, ..step(name, what, work) }
 }
 
 const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
@@ -74,16 +100,6 @@ pub const ALL: &[Step] = &[
     }),
     short("rust", "Rust tests: units, golden records, integration", rust_tests::step),
     short("tool", "the command-line tool: its commands, in a pipe", rust_tests::tool),
-    apart(
-        "fuzz",
-        "inputs that coverage finds, for all formats, calls and ways to the same result",
-        fuzz_runs::step,
-    ),
-    apart(
-        "schedules",
-        "protocols between threads, each under thousands of orders of their steps",
-        schedules::step,
-    ),
     apart("python-lint", "style and types of the Python package", lint::step),
     apart(
         "torch",
@@ -104,7 +120,6 @@ pub const ALL: &[Step] = &[
         project.part("drivers", || drivers::build(project, &dist))?;
         packages::replay(project, 1, &project.target.join("drivers"), &[])
     }),
-    step("shipped", "golden records by the library as it is shipped", shipped::step),
     short(
         "python",
         "the Python package, in the checkout and as its wheel installs it in each Python",
@@ -153,7 +168,11 @@ pub const ALL: &[Step] = &[
         "the examples of images: a classifier learns and resumes, contact sheets; the guide's programs and pictures",
         images::step,
     ),
-    step("ends", "the examples end by signals, stops, damaged and missing data, and closed output", ends::step),
+    step(
+        "ends",
+        "the examples end by signals, stops, damaged and missing data, and closed output",
+        ends::step,
+    ),
     step("guide", "the pages of the guide: files saved, commands run, their output compared", guide::step),
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)
@@ -164,6 +183,17 @@ pub const ALL: &[Step] = &[
     step("bench", "the benchmarks on small data, answers checked", |project| {
         packages::step(project, BENCHES, &[])
     }),
+    long(
+        "fuzz",
+        "inputs that coverage finds, for all formats, calls and ways to the same result",
+        fuzz_runs::step,
+    ),
+    long(
+        "schedules",
+        "protocols between threads, each under thousands of orders of their steps",
+        schedules::step,
+    ),
+    long("shipped", "golden records by the library as it is shipped", shipped::step),
 ];
 
 fn clang_format(project: &Project) -> Result<Tally> {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: runs the steps, times them, and sums up.
 
 use crate::ahead::Ahead;
-use crate::steps::{ALL, Step};
+use crate::steps::{ALL, Form, Step};
 use anyhow::{Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -14,19 +14,19 @@ use tooling::{Tally, console};
 /// Runs the steps that the arguments name, or all.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let mut project = Project { quick: true, installs: true, ..project.clone() };
-    let (mut keep_going, mut all) = (false, false);
+    let (mut keep_going, mut form) = (false, Form::Short);
     let mut names = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("list") => {
                 for step in ALL {
-                    say!("{:<14} {:<5} {}", step.name, if step.is_short { "short" } else { "" }, step.what);
+                    say!("{:<14} {:<5} {}", step.name, step.form.name(), step.what);
                 }
                 return Ok(());
             }
             Long("keep-going") => keep_going = true,
-            Long("all") => all = true,
-            Long("long") => (all, project.long) = (true, true),
+            Long("all") => form = form.max(Form::All),
+            Long("long") => form = Form::Long,
             Value(name) => match ALL.iter().find(|step| name == step.name) {
                 Some(step) => names.push(step.name),
                 None => bail!("There is no step '{}'. See cargo xtask test --list.", name.display()),
@@ -35,18 +35,19 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         }
     }
     let is_chosen = |step: &&Step| match names.is_empty() {
-        true => all || step.is_short,
+        true => step.form <= form,
         false => names.contains(&step.name),
     };
     let chosen: Vec<&Step> = ALL.iter().filter(is_chosen).collect();
-    project.short = !all && chosen.iter().all(|step| step.is_short);
+    project.short = form == Form::Short && chosen.iter().all(|step| step.form == Form::Short);
+    project.long = form == Form::Long;
     run(&project, &chosen, keep_going)
 }
 
 /// Runs the steps. The last line that it prints is `N passed, N failed, N skipped`.
 fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let clock = Instant::now();
-    let are_all = steps.len() == ALL.len();
+    let are_all = ALL.iter().filter(|step| step.form <= Form::All).count() <= steps.len();
     let has_python = || steps.len() > 1 && steps.iter().any(|step| step.name == "python");
     let ahead = (are_all || project.short && has_python()).then(|| Ahead::start(project));
     // A verbose command shows what programs print as it comes, and so of one step at a time.
